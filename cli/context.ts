@@ -1,0 +1,115 @@
+/**
+ * What a command is given: settings resolved from flags, environment and git config (in that order of
+ * precedence), the repository and origin they name, opened on first use, and where output goes.
+ */
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import process from "node:process";
+import { AgentqError } from "../src/errors.ts";
+import type { Origin } from "../src/git/types.ts";
+import { openRepository, type Repository } from "../src/git/repository.ts";
+import { escapeTerminal } from "./output/escape.ts";
+import { createProgress, type Progress } from "./output/progress.ts";
+import { writeOut } from "./output/write.ts";
+import type { Flags } from "./spec.ts";
+
+export interface Context {
+  readonly json: boolean;
+  readonly quiet: boolean;
+  readonly verbose: boolean;
+  /** Aborted by SIGINT and SIGTERM: release what is held, then throw or return. */
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
+  /** The clone; throws `not-a-repository` where there is none. */
+  repository(): Repository;
+  /** The clone, or null where there is none (`--remote URL` works without). */
+  repositoryOrNull(): Repository | null;
+  /** Name or url of the remote as set. */
+  readonly remote: string;
+  /** The branch as set, or null for "the remote's HEAD, else main". */
+  readonly branch: string | null;
+  readonly namespace: string;
+  /** Directory of agentq's local state; not created here. */
+  readonly stateDirectory: string;
+  /** Opens the origin that `remote` names; closed when the command ends. */
+  origin(): Promise<Origin>;
+  /**
+   * Prints a result: `document` as one JSON line with `--json`, else `human()` as text. Whatever in
+   * the text came from outside is escaped here.
+   */
+  print(document: unknown, human: () => string): void;
+}
+
+/** Default state directory: $XDG_STATE_HOME/agentq, else ~/.local/state/agentq. */
+function defaultStateDirectory(): string {
+  const xdg = process.env.XDG_STATE_HOME;
+  return xdg ? join(xdg, "agentq") : join(homedir(), ".local", "state", "agentq");
+}
+
+/** Creates the context of one run; `close()` ends what was opened. */
+export function createContext(
+  flags: Flags,
+  repositoryOf: () => Repository | null,
+  signal: AbortSignal,
+): Context & { close(): void } {
+  const text = (name: string, fallback: string) => String(flags[name] ?? fallback);
+  const json = flags.json === true;
+  let origin: Promise<Origin> | undefined;
+  const context: Context & { close(): void } = {
+    json,
+    quiet: flags.quiet === true,
+    verbose: flags.verbose === true,
+    signal,
+    progress: createProgress(flags.quiet === true, escapeTerminal),
+    repositoryOrNull: repositoryOf,
+    repository() {
+      const repository = repositoryOf();
+      if (repository) return repository;
+      throw new AgentqError(
+        "not-a-repository",
+        `no git repository at or above ${resolve(text("repo", "."))}`,
+      );
+    },
+    remote: text("remote", "origin"),
+    branch: flags.branch === undefined ? null : text("branch", ""),
+    namespace: text("namespace", "refs/weave").replace(/\/+$/, ""),
+    stateDirectory: resolve(text("state", "") || defaultStateDirectory()),
+    origin() {
+      origin ??= (async () => {
+        const { openOrigin } = await import("../src/git/origin.ts");
+        return await openOrigin(context.remote, { repository: repositoryOf() });
+      })();
+      return origin;
+    },
+    print(document, human) {
+      context.progress.clear();
+      if (json) return writeOut(`${JSON.stringify(document)}\n`);
+      const lines = human();
+      if (lines !== "") writeOut(`${escapeTerminal(lines).replace(/\n$/, "")}\n`);
+    },
+    close() {
+      context.progress.clear();
+      void origin?.then((opened) => opened.close(), () => {});
+    },
+  };
+  return context;
+}
+
+/** Opens the repository for a run: `--repo` must be one; the current directory may be one. */
+export function repositoryOpener(repo: string | undefined): () => Repository | null {
+  let opened: Repository | null | undefined;
+  return () => {
+    if (opened !== undefined) return opened;
+    try {
+      opened = openRepository(repo ?? process.cwd());
+    } catch (error) {
+      if (
+        repo !== undefined || !(error instanceof AgentqError) || error.code !== "not-a-repository"
+      ) {
+        throw error;
+      }
+      opened = null;
+    }
+    return opened;
+  };
+}

@@ -1,0 +1,23 @@
+/**
+ * Text from outside, made safe for a terminal: control characters (C0 except newline and tab, DEL,
+ * C1), bidirectional overrides and lone surrogates become visible escapes.
+ *
+ * @example escapeTerminal("a\x1b[31mb") // "a\\x1b[31mb"
+ */
+export function escapeTerminal(text: string): string {
+  return text.replace(
+    // deno-lint-ignore no-control-regex -- finding control characters is what this is for
+    /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
+    (char) => {
+      const code = char.charCodeAt(0);
+      return code < 0x100
+        ? `\\x${code.toString(16).padStart(2, "0")}`
+        : `\\u${code.toString(16).padStart(4, "0")}`;
+    },
+  );
+}
+
+/** {@link escapeTerminal} for a value that must stay on one line: newlines and tabs too. */
+export function escapeLine(text: string): string {
+  return escapeTerminal(text).replace(/\n/g, "\\n").replace(/\t/g, "\\t");
+}

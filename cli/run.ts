@@ -1,0 +1,89 @@
+/**
+ * One run: find the command, resolve its flags, load its code, run it, print what went wrong.
+ *
+ * Signals: the first SIGINT or SIGTERM aborts `context.signal`, on which commands release the lock and
+ * temp files; a second one ends the process at once. Exit 130 and 143 follow the shells' convention.
+ */
+import process from "node:process";
+import { AgentqError } from "../src/errors.ts";
+import { createContext, repositoryOpener } from "./context.ts";
+import { printError, toAgentqError } from "./output/errors.ts";
+import { writeOut } from "./output/write.ts";
+import { locate, parse } from "./parse.ts";
+import { resolveFlags } from "./settings.ts";
+import { GLOBAL_FLAGS } from "./spec.ts";
+import { COMMANDS } from "./table.ts";
+import { VERSION } from "./version.ts";
+
+const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143 } as const;
+
+/** What `argv` holds in front of a `--`: help and json are looked for only there. */
+function ownWords(argv: readonly string[]): readonly string[] {
+  const end = argv.indexOf("--");
+  return end < 0 ? argv : argv.slice(0, end);
+}
+
+async function help(argv: readonly string[]): Promise<number> {
+  const { commandHelp, generalHelp } = await import("./help.ts");
+  const words = argv.filter((word) => word !== "--help" && word !== "-h" && word !== "help");
+  if (words.every((word) => word.startsWith("-"))) {
+    writeOut(generalHelp(COMMANDS, VERSION));
+    return 0;
+  }
+  const said = words.filter((word) => !word.startsWith("-")).join(" ");
+  const group = COMMANDS.filter((one) => `${one.path.join(" ")} `.startsWith(`${said} `));
+  if (group.length > 0 && !group.some((one) => one.path.join(" ") === said)) {
+    writeOut(generalHelp(group, VERSION));
+    return 0;
+  }
+  writeOut(commandHelp(locate(words, COMMANDS).spec));
+  return 0;
+}
+
+/** Runs `argv` (without the program's name) and returns the exit code. */
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  const own = ownWords(argv);
+  let json = own.includes("--json");
+  let verbose = own.includes("--verbose");
+  const abort = new AbortController();
+  let signalExit = 0;
+  for (const name of ["SIGINT", "SIGTERM"] as const) {
+    process.on(name, () => {
+      if (signalExit !== 0) process.exit(SIGNAL_EXIT[name]);
+      signalExit = SIGNAL_EXIT[name];
+      abort.abort(new AgentqError("interrupted", `stopped by ${name}`));
+    });
+  }
+  let close = () => {};
+  try {
+    if (own.includes("--version")) {
+      writeOut(`agentq ${VERSION}\n`);
+      return 0;
+    }
+    if (own.includes("--help") || own.includes("-h") || own[0] === "help" || argv.length === 0) {
+      return await help(own);
+    }
+    const { spec, rest } = locate(argv, COMMANDS);
+    const { args, given } = parse(spec, rest);
+    const repo = given.repo ?? (process.env.AGENTQ_REPO || undefined);
+    const open = repositoryOpener(typeof repo === "string" ? repo : undefined);
+    const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
+      const config = open()?.config;
+      return config?.get(`agentq.${flag}`) ?? config?.get(`agentq.${flag.replaceAll("-", "")}`);
+    });
+    json = flags.json === true;
+    verbose = flags.verbose === true;
+    const context = createContext(flags, open, abort.signal);
+    close = context.close;
+    const command = await spec.load();
+    const code = await command.run(context, args, flags);
+    return signalExit || code;
+  } catch (thrown) {
+    close();
+    const error = toAgentqError(thrown);
+    printError(error, { json, verbose });
+    return signalExit || error.exitCode;
+  } finally {
+    close();
+  }
+}

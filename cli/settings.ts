@@ -1,0 +1,93 @@
+/**
+ * Settings: a flag beats its environment variable, which beats git config, which beats the default.
+ * Text becomes a value here, validated by the flag's kind, with an error that names where it came from.
+ */
+import process from "node:process";
+import * as z from "zod/mini";
+import { AgentqError } from "../src/errors.ts";
+import type { Flags, FlagSpec } from "./spec.ts";
+
+/** `verify-cmd` → `AGENTQ_VERIFY_CMD`. */
+export function environmentName(flag: string): string {
+  return `AGENTQ_${flag.toUpperCase().replaceAll("-", "_")}`;
+}
+
+const BOOLEAN_WORDS: Readonly<Record<string, boolean>> = {
+  "true": true,
+  "yes": true,
+  "on": true,
+  "1": true,
+  "false": false,
+  "no": false,
+  "off": false,
+  "0": false,
+  "": false,
+};
+
+const text = z.string().check(z.refine((value) => !value.includes("\0"), "holds a NUL"));
+const decimal = z.string().check(z.regex(/^\d{1,15}(\.\d{1,9})?$/, "is not a number of seconds"));
+const whole = z.string().check(z.regex(/^\d{1,15}$/, "is not a whole number"));
+
+/** The value of `given` for `spec`; `source` is how the person wrote it (`--poll`, `AGENTQ_POLL`). */
+function convert(spec: FlagSpec, given: string, source: string): string | number | boolean {
+  const refuse = (what: string): never => {
+    throw new AgentqError("usage", `${source}: ${JSON.stringify(given.slice(0, 200))} ${what}`);
+  };
+  if (spec.kind === "boolean") {
+    const value = BOOLEAN_WORDS[given.toLowerCase()];
+    return value ?? refuse("is neither true nor false");
+  }
+  const schema = spec.kind === "seconds" ? decimal : spec.kind === "integer" ? whole : text;
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) return refuse(parsed.error.issues[0]?.message ?? "is not valid");
+  if (spec.kind === "text") return given;
+  if (spec.kind === "path") return given === "" ? refuse("is empty") : given;
+  const number = Number(given);
+  if (spec.min !== undefined && number < spec.min) return refuse(`is less than ${spec.min}`);
+  return number;
+}
+
+/**
+ * Resolves every flag of a command.
+ *
+ * @param given values from the command line, as the parser left them
+ * @param config looks `agentq.<flag>` up in git config; called only for flags not set otherwise
+ */
+export function resolveFlags(
+  specs: readonly FlagSpec[],
+  given: Readonly<Record<string, unknown>>,
+  config: (flag: string) => string | undefined,
+): Flags {
+  const flags: Record<string, string | number | boolean | readonly string[]> = {};
+  for (const spec of specs) {
+    const value = given[spec.name];
+    if (Array.isArray(value)) {
+      flags[spec.name] = value.map((one) => String(convert(spec, String(one), `--${spec.name}`)));
+      continue;
+    }
+    if (value === true || value === false) {
+      flags[spec.name] = value;
+      continue;
+    }
+    if (typeof value === "string") {
+      flags[spec.name] = convert(spec, value, `--${spec.name}`);
+      continue;
+    }
+    if (!spec.argvOnly) {
+      const variable = environmentName(spec.name);
+      const fromEnvironment = process.env[variable];
+      // An empty variable means "not set", as with git's own.
+      if (fromEnvironment !== undefined && fromEnvironment !== "") {
+        flags[spec.name] = convert(spec, fromEnvironment, variable);
+        continue;
+      }
+      const fromConfig = spec.name === "repo" ? undefined : config(spec.name);
+      if (fromConfig !== undefined) {
+        flags[spec.name] = convert(spec, fromConfig, `git config agentq.${spec.name}`);
+        continue;
+      }
+    }
+    if (spec.default !== undefined) flags[spec.name] = convert(spec, spec.default, spec.name);
+  }
+  return flags;
+}

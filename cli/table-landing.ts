@@ -1,0 +1,224 @@
+/** The commands of the landing queue. */
+import type { CommandSpec, FlagSpec } from "./spec.ts";
+
+const WAIT_FLAGS: readonly FlagSpec[] = [
+  {
+    name: "wait-timeout",
+    kind: "seconds",
+    value: "S",
+    default: "3600",
+    description: "stop waiting after S seconds (exit 3, the ticket stays queued)",
+  },
+];
+
+const LANDER_FLAGS: readonly FlagSpec[] = [
+  {
+    name: "lease-ttl",
+    kind: "seconds",
+    value: "S",
+    default: "120",
+    min: 0.1,
+    description: "take over a lock that has not moved for S seconds",
+  },
+  {
+    name: "poll",
+    kind: "seconds",
+    value: "S",
+    default: "1",
+    min: 0.01,
+    description: "read the origin every S seconds while waiting",
+  },
+  {
+    name: "no-ticket-commands",
+    kind: "boolean",
+    description:
+      "never run a ticket's own verify command here; leave such tickets to other landers",
+  },
+];
+
+const TICKET = { name: "ticket", description: "the ticket's number", required: true } as const;
+
+export const LANDING_COMMANDS: readonly CommandSpec[] = [
+  {
+    path: ["submit"],
+    summary: "Queue a commit and wait until it is landed or refused",
+    details:
+      "While it waits it lands what is queued, its own ticket included: the queue keeps moving as long\n" +
+      "as any submitter is alive. Exit 0 landed (or queued, with --no-wait), 1 refused, 2 the run failed,\n" +
+      "3 still queued when the wait timed out, 64 usage.",
+    flags: [
+      {
+        name: "candidate",
+        kind: "text",
+        value: "REV",
+        description: "the commit to land (default: HEAD)",
+      },
+      {
+        name: "verify-cmd",
+        kind: "text",
+        value: "CMD",
+        description: "run with sh -c on the merged tree; it lands only if this exits 0",
+      },
+      {
+        name: "verify-timeout",
+        kind: "seconds",
+        value: "S",
+        default: "1800",
+        min: 0.001,
+        description: "kill the verify command after S seconds",
+      },
+      ...WAIT_FLAGS,
+      ...LANDER_FLAGS,
+      {
+        name: "attempts",
+        kind: "integer",
+        value: "N",
+        default: "3",
+        min: 1,
+        description: "tries of a step that failed for a passing reason, before giving up",
+      },
+      { name: "title", kind: "text", value: "T", description: "the merge's subject line" },
+      {
+        name: "drop",
+        kind: "text",
+        value: "PATH…",
+        multiple: true,
+        argvOnly: true,
+        description: "paths (globs allowed) whose loss is meant: the gate lets them pass",
+      },
+      { name: "no-wait", kind: "boolean", description: "queue it and return" },
+      {
+        name: "offline",
+        kind: "boolean",
+        description: "when the origin can't be reached, keep the submission here for later",
+      },
+      {
+        name: "again",
+        kind: "boolean",
+        argvOnly: true,
+        description: "queue a new ticket even if this commit has one outstanding",
+      },
+    ],
+    examples: [
+      'agentq submit --verify-cmd "npm test"',
+      "agentq submit --candidate feat/login --no-wait --json",
+    ],
+    load: () => import("./commands/submit.ts"),
+  },
+  {
+    path: ["status"],
+    summary: "The queue now, from one snapshot, and this machine's own submissions",
+    flags: [
+      {
+        name: "limit",
+        kind: "integer",
+        value: "N",
+        default: "100",
+        min: 0,
+        description: "list at most N tickets, oldest first",
+      },
+    ],
+    examples: ["agentq status", "agentq status --json --remote https://host/repo.git"],
+    load: () => import("./commands/status.ts"),
+  },
+  {
+    path: ["wait"],
+    summary: "Wait for one ticket, landing meanwhile",
+    arguments: [TICKET],
+    flags: [...WAIT_FLAGS, ...LANDER_FLAGS],
+    examples: ["agentq wait 7 --wait-timeout 600 --json"],
+    load: () => import("./commands/wait.ts"),
+  },
+  {
+    path: ["land"],
+    summary: "Land what is queued, then stop (or keep going)",
+    flags: [
+      { name: "watch", kind: "boolean", argvOnly: true, description: "keep landing until stopped" },
+      {
+        name: "max",
+        kind: "integer",
+        value: "N",
+        min: 1,
+        argvOnly: true,
+        description: "stop after N tickets",
+      },
+      ...LANDER_FLAGS,
+    ],
+    examples: ["agentq land", "agentq land --watch --json"],
+    load: () => import("./commands/land.ts"),
+  },
+  {
+    path: ["log"],
+    summary: "Results, newest first",
+    flags: [
+      {
+        name: "number",
+        kind: "integer",
+        value: "N",
+        short: "n",
+        default: "20",
+        min: 0,
+        argvOnly: true,
+        description: "print at most N results",
+      },
+    ],
+    examples: ["agentq log -n 5"],
+    load: () => import("./commands/log.ts"),
+  },
+  {
+    path: ["show"],
+    summary: "One ticket and its result, whole",
+    arguments: [TICKET],
+    examples: ["agentq show 7 --json"],
+    load: () => import("./commands/show.ts"),
+  },
+  {
+    path: ["cancel"],
+    summary: "Cancel a ticket: it never lands afterwards",
+    arguments: [TICKET],
+    examples: ["agentq cancel 7"],
+    load: () => import("./commands/cancel.ts"),
+  },
+  {
+    path: ["pause"],
+    summary: "Stop landing; submissions are still accepted and wait",
+    flags: [
+      {
+        name: "reason",
+        kind: "text",
+        value: "R",
+        argvOnly: true,
+        description: "shown by status to everyone",
+      },
+    ],
+    examples: ['agentq pause --reason "release in progress"'],
+    load: () => import("./commands/pause.ts"),
+  },
+  {
+    path: ["resume"],
+    summary: "Lift a pause, or accept a branch that was rewound",
+    flags: [
+      {
+        name: "accept-tip",
+        kind: "text",
+        value: "OID",
+        argvOnly: true,
+        description: "go on from this tip although it lacks the last landed commit",
+      },
+    ],
+    examples: ["agentq resume", "agentq resume --accept-tip 1f3c…"],
+    load: () => import("./commands/resume.ts"),
+  },
+  {
+    path: ["flush"],
+    summary: "Deliver submissions kept while the origin was out of reach",
+    examples: ["agentq flush"],
+    load: () => import("./commands/flush.ts"),
+  },
+  {
+    path: ["doctor"],
+    summary: "What this machine and this origin can do, and what to do about the rest",
+    examples: ["agentq doctor", "agentq doctor --json"],
+    load: () => import("./commands/doctor.ts"),
+  },
+];

@@ -1,0 +1,72 @@
+/**
+ * The generated pages of docs/: the command line (from its specs), the error codes (from their table),
+ * the JSON schemas. `--check` changes nothing and exits 1 when a page lags behind the code.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import process from "node:process";
+import { commandHelp } from "../cli/help.ts";
+import { COMMANDS } from "../cli/table.ts";
+import { jsonSchemas } from "../cli/schemas.ts";
+import { ERROR_KINDS, type ErrorKind } from "../src/errors.ts";
+
+const docs = resolve(import.meta.dirname!, "..", "docs");
+const NOTE = "<!-- Made by scripts/docs.ts: change the code, then run it. -->";
+
+function cliPage(): string {
+  const parts = COMMANDS.map((spec) =>
+    `## agentq ${spec.path.join(" ")}\n\n\`\`\`\n${commandHelp(spec).replace(/\n*$/, "")}\n\`\`\`\n`
+  );
+  return `${NOTE}\n# The command line\n\n${parts.join("\n")}`;
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(ERROR_KINDS as Record<string, ErrorKind>).map(([code, kind]) =>
+    `| \`${code}\` | ${kind.exit ?? 2} | ${kind.retryable ? "yes" : ""} | ${
+      kind.hint.replaceAll("|", "\\|")
+    } |`
+  );
+  return `${NOTE}
+# Error codes
+
+Every failure prints one of these: with \`--json\` as \`{"schema":"agentq.error/1","error":{"code",…}}\`
+on stdout, else as a message and a hint on stderr. A message names the thing; the hint below is the
+default, and gives way to a more exact one where more is known.
+
+| code | exit | worth retrying as it is | what to do |
+|---|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+/** Page path below docs/ → content. */
+export function pages(): Map<string, string> {
+  const made = new Map([["cli.md", cliPage()], ["errors.md", errorsPage()]]);
+  for (const [name, schema] of Object.entries(jsonSchemas())) {
+    made.set(`schemas/${name.replace("/", "-")}.json`, `${JSON.stringify(schema, null, 2)}\n`);
+  }
+  return made;
+}
+
+function main(check: boolean): number {
+  const made = pages();
+  const stale: string[] = [];
+  for (const [name, content] of made) {
+    const path = join(docs, name);
+    if (existsSync(path) && readFileSync(path, "utf8") === content) continue;
+    stale.push(name);
+    if (check) continue;
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+  }
+  const schemas = join(docs, "schemas");
+  for (const file of existsSync(schemas) ? readdirSync(schemas) : []) {
+    if (made.has(`schemas/${file}`)) continue;
+    stale.push(`schemas/${file}`);
+    if (!check) rmSync(join(schemas, file));
+  }
+  for (const name of stale) console.error(`docs/${name}: ${check ? "not up to date" : "written"}`);
+  return check && stale.length > 0 ? 1 : 0;
+}
+
+if (import.meta.main) process.exit(main(process.argv.includes("--check")));

@@ -1,0 +1,51 @@
+import { afterEach, test } from "node:test";
+import assert from "node:assert/strict";
+import process from "node:process";
+import { resolveFlags } from "../../cli/settings.ts";
+import type { FlagSpec } from "../../cli/spec.ts";
+import { isAgentqError } from "../../src/errors.ts";
+
+const poll: FlagSpec = {
+  name: "poll",
+  kind: "seconds",
+  value: "S",
+  default: "1",
+  min: 0.01,
+  description: "",
+};
+const json: FlagSpec = { name: "json", kind: "boolean", description: "" };
+const none = () => undefined;
+
+afterEach(() => {
+  delete process.env.AGENTQ_POLL;
+  delete process.env.AGENTQ_JSON;
+});
+
+test("flag beats environment beats config beats default", () => {
+  const config = () => "4";
+  assert.equal(resolveFlags([poll], {}, none).poll, 1);
+  assert.equal(resolveFlags([poll], {}, config).poll, 4);
+  process.env.AGENTQ_POLL = "3";
+  assert.equal(resolveFlags([poll], {}, config).poll, 3);
+  assert.equal(resolveFlags([poll], { poll: "2.5" }, config).poll, 2.5);
+});
+
+test("booleans are read from words", () => {
+  process.env.AGENTQ_JSON = "yes";
+  assert.equal(resolveFlags([json], {}, none).json, true);
+  process.env.AGENTQ_JSON = "off";
+  assert.equal(resolveFlags([json], {}, none).json, false);
+});
+
+test("a value that is not of its kind is refused and its source named", () => {
+  const refused = (given: Record<string, unknown>, pattern: RegExp) =>
+    assert.throws(
+      () => resolveFlags([poll, json], given, none),
+      (error) => isAgentqError(error, "usage") && pattern.test(error.message),
+    );
+  for (const bad of ["x", "-1", "1e3", "", "0x10", "NaN", "0", "1 2"]) {
+    refused({ poll: bad }, /^--poll: /);
+  }
+  process.env.AGENTQ_JSON = "perhaps";
+  refused({}, /^AGENTQ_JSON: /);
+});
