@@ -1,0 +1,271 @@
+/**
+ * The object database of a repository: its packs and loose objects, and those of its alternates.
+ *
+ * Looking an object up: the pack that answered last, the other known packs, the loose file, the
+ * alternates in the same way; then, once, the pack directories are listed again, because another git
+ * may have repacked meanwhile; only then is the object missing. A pack that vanishes under our hands is
+ * dropped and the search begun again.
+ */
+import { readdirSync, statSync, utimesSync } from "node:fs";
+import { AgentqError } from "../errors.ts";
+import { readAlternates } from "./alternates.ts";
+import {
+  freshenLoose,
+  hasLoose,
+  type LooseObject,
+  prefixedLoose,
+  readLoose,
+  statLoose,
+  writeLoose,
+} from "./loose.ts";
+import { hashObject } from "./oid.ts";
+import { type BaseCache, createBaseCache, openPack, type Pack } from "./pack.ts";
+import { createSlicePool, FileVanished, type SlicePool } from "./slices.ts";
+import type { FetchTarget, ObjectType, Oid, RawObject } from "./types.ts";
+
+export interface ObjectStoreOptions {
+  /** Bytes of pack slices and of delta bases that may be kept; 16 MiB each unless given. */
+  cacheBytes?: number;
+  /** What `core.sharedRepository` adds to permission bits (0 for none). */
+  sharedMode?: () => number;
+  /** The remote that promised the objects a partial clone lacks, for the error's message. */
+  promisor?: () => string | null;
+}
+
+export interface ObjectStore extends FetchTarget {
+  /** The repository's own object directory. */
+  readonly directory: string;
+  /** Own directory first, then the alternates. */
+  directories(): readonly string[];
+  /** Ids that begin with `prefix` (4 to 40 hex digits), at most `limit` of them. */
+  prefixed(prefix: string, limit?: number): Oid[];
+  /**
+   * Runs `work`; what it writes becomes durable together when it returns, with few syncs, and is readable
+   * within at once. When `work` throws, nothing is kept.
+   */
+  batch<T>(work: () => T): T;
+  /** Closes descriptors and drops caches; the next read opens them again. */
+  close(): void;
+}
+
+interface Source {
+  readonly directory: string;
+  packs: Pack[] | null;
+  /** Modification time of the pack directory when it was listed. */
+  listed: bigint;
+}
+
+export function openObjectStore(objectsDir: string, options: ObjectStoreOptions = {}): ObjectStore {
+  const pool: SlicePool = createSlicePool(options.cacheBytes);
+  const bases: BaseCache = createBaseCache(options.cacheBytes);
+  const own: Source = { directory: objectsDir, packs: null, listed: -1n };
+  let sources: Source[] | null = null;
+  let recent: Pack | null = null;
+  let pending: Map<Oid, LooseObject> | null = null;
+
+  function packDirectoryTime(source: Source): bigint {
+    return statSync(`${source.directory}/pack`, { bigint: true, throwIfNoEntry: false })?.mtimeNs ??
+      -1n;
+  }
+
+  /** Lists the packs, keeping those already open. */
+  function list(source: Source): void {
+    const directory = `${source.directory}/pack`;
+    source.listed = packDirectoryTime(source);
+    let names: string[] = [];
+    try {
+      names = readdirSync(directory);
+    } catch (cause) {
+      if ((cause as { code?: string }).code !== "ENOENT") {
+        throw new AgentqError("io-error", `Cannot list ${directory}.`, { cause });
+      }
+    }
+    const known = new Map((source.packs ?? []).map((pack) => [pack.path, pack]));
+    const all = new Set(names);
+    const packs: Pack[] = [];
+    for (const name of names) {
+      if (!name.endsWith(".idx") || !all.has(name.replace(/idx$/, "pack"))) continue;
+      const path = `${directory}/${name.replace(/idx$/, "pack")}`;
+      packs.push(known.get(path) ?? openPack(path, pool, bases));
+      known.delete(path);
+    }
+    for (const gone of known.values()) gone.close();
+    if (recent && known.has(recent.path)) recent = null;
+    source.packs = packs;
+  }
+
+  function packsOf(source: Source): Pack[] {
+    if (source.packs === null) list(source);
+    return source.packs!;
+  }
+
+  function* allSources(): Iterable<Source> {
+    yield own;
+    sources ??= readAlternates(objectsDir).map((directory) => ({
+      directory,
+      packs: null,
+      listed: -1n,
+    }));
+    yield* sources;
+  }
+
+  /** Lists pack directories again; with `changedOnly`, those whose time says so or is too young to trust. */
+  function rescan(changedOnly: boolean): void {
+    for (const source of allSources()) {
+      if (changedOnly && source.packs !== null) {
+        const time = packDirectoryTime(source);
+        const young = Math.abs(Date.now() - Number(time / 1_000_000n)) < 10_000;
+        if (time === source.listed && !young) continue;
+      }
+      list(source);
+    }
+  }
+
+  /** Finds the object and hands it to the reader for where it is; null when it is nowhere known. */
+  function search<T>(
+    oid: Oid,
+    packed: (pack: Pack, offset: number) => T,
+    loose: (directory: string) => T | null,
+  ): T | null {
+    for (let vanished = 0;; vanished++) {
+      try {
+        if (recent) {
+          const offset = recent.index().find(oid);
+          if (offset >= 0) return packed(recent, offset);
+        }
+        for (const source of allSources()) {
+          for (const pack of packsOf(source)) {
+            if (pack === recent) continue;
+            const offset = pack.index().find(oid);
+            if (offset < 0) continue;
+            recent = pack;
+            return packed(pack, offset);
+          }
+          const found = loose(source.directory);
+          if (found !== null) return found;
+        }
+        return null;
+      } catch (error) {
+        if (!(error instanceof FileVanished) || vanished >= 8) throw error;
+        recent = null;
+        rescan(false);
+      }
+    }
+  }
+
+  function find<T>(
+    oid: Oid,
+    packed: (pack: Pack, offset: number) => T,
+    loose: (directory: string) => T | null,
+    changedOnly: boolean,
+  ): T | null {
+    const found = search(oid, packed, loose);
+    if (found !== null) return found;
+    rescan(changedOnly);
+    return search(oid, packed, loose);
+  }
+
+  function missing(oid: Oid): AgentqError {
+    const promisor = options.promisor?.() ?? null;
+    return promisor === null
+      ? new AgentqError("object-missing", `Object ${oid} is missing from ${objectsDir}.`, {
+        details: { oid },
+      })
+      : new AgentqError(
+        "object-missing",
+        `Object ${oid} is missing: this is a partial clone and ${promisor} has not sent it.`,
+        {
+          hint: `Fetch it with: git fetch ${promisor} ${oid}`,
+          details: { oid, promisor },
+        },
+      );
+  }
+
+  function has(oid: Oid): boolean {
+    return pending?.has(oid) ||
+      find(oid, () => true, (directory) => hasLoose(directory, oid) || null, true) === true;
+  }
+
+  /** True when the object is there; tells a concurrent gc that it is wanted. */
+  function freshen(oid: Oid): boolean {
+    const now = new Date();
+    return search(
+      oid,
+      (pack) => {
+        try {
+          utimesSync(pack.path, now, now);
+        } catch {
+          // Not ours to touch, but there.
+        }
+        return true;
+      },
+      (directory) => freshenLoose(directory, oid) || null,
+    ) === true;
+  }
+
+  return {
+    directory: objectsDir,
+    packDirectory: `${objectsDir}/pack`,
+    directories: () => [...allSources()].map((source) => source.directory),
+    read(oid): RawObject {
+      const object = pending?.get(oid) ?? find(
+        oid,
+        (pack, offset) => pack.read(offset),
+        (directory) => readLoose(directory, oid),
+        false,
+      );
+      if (!object) throw missing(oid);
+      return object;
+    },
+    stat(oid) {
+      const waiting = pending?.get(oid);
+      if (waiting) return { type: waiting.type, size: waiting.data.length };
+      const found = find(
+        oid,
+        (pack, offset) => pack.stat(offset),
+        (directory) => statLoose(directory, oid),
+        false,
+      );
+      if (!found) throw missing(oid);
+      return found;
+    },
+    has,
+    prefixed(prefix, limit = 2) {
+      const found = new Set<Oid>();
+      for (let attempt = 0; attempt < 2 && found.size === 0; attempt++) {
+        if (attempt > 0) rescan(true);
+        for (const source of allSources()) {
+          for (const pack of packsOf(source)) {
+            for (const oid of pack.index().prefixed(prefix, limit)) found.add(oid);
+          }
+          for (const oid of prefixedLoose(source.directory, prefix)) found.add(oid);
+        }
+        for (const oid of pending?.keys() ?? []) if (oid.startsWith(prefix)) found.add(oid);
+      }
+      return [...found].sort().slice(0, limit);
+    },
+    write(type: ObjectType, data: Uint8Array): Oid {
+      const oid = hashObject(type, data);
+      if (pending?.has(oid) || freshen(oid)) return oid;
+      if (pending) pending.set(oid, { oid, type, data });
+      else writeLoose(objectsDir, [{ oid, type, data }], options.sharedMode?.() ?? 0);
+      return oid;
+    },
+    batch<T>(work: () => T): T {
+      if (pending) return work();
+      pending = new Map();
+      try {
+        const result = work();
+        writeLoose(objectsDir, [...pending.values()], options.sharedMode?.() ?? 0);
+        return result;
+      } finally {
+        pending = null;
+      }
+    },
+    refresh: () => rescan(false),
+    close() {
+      pool.clear();
+      bases.clear();
+    },
+  };
+}
