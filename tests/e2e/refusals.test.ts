@@ -1,0 +1,233 @@
+/** A ticket that can't land is refused alone: the queue goes on, and the submitter is told why. */
+import assert from "node:assert/strict";
+import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { git, tempDir, tryGit } from "../helpers/git.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { results } from "./harness/chains.ts";
+import { checkLaws } from "./harness/laws.ts";
+import { makeOrigin, SHARED_FILE, type TestOrigin, tipOf, verifyCommand } from "./harness/origin.ts";
+import { scenario, until } from "./harness/scenario.ts";
+import { overBoth } from "./harness/transports.ts";
+
+const edit = (line: number, text: string) => ({
+  "shared.txt": SHARED_FILE.replace(`line ${line}\n`, `${text}\n`),
+});
+
+overBoth("six at once with a failure, a timeout and a conflict: the rest land", async (make) => {
+  const origin = make();
+  const agents = Array.from({ length: 6 }, () => makeAgent(origin));
+  agentCommit(agents[0]!, edit(3, "zero"));
+  agentCommit(agents[1]!, { "one.txt": "1\n" });
+  agentCommit(agents[2]!, edit(10, "two"));
+  agentCommit(agents[3]!, edit(10, "three"));
+  agentCommit(agents[4]!, { "four.txt": "4\n" });
+  agentCommit(agents[5]!, { "five.txt": "5\n" });
+  const extra = [
+    [verifyCommand(origin)],
+    [verifyCommand(origin, "echo this-check-failed; exit 7")],
+    [verifyCommand(origin)],
+    [verifyCommand(origin)],
+    [verifyCommand(origin, "echo about-to-hang; sleep 600"), "--verify-timeout", "1"],
+    [verifyCommand(origin)],
+  ];
+  const runs = await Promise.all(
+    agents.map((agent, i) => run(agent, ["submit", "--json", "--verify-cmd", ...extra[i]!])),
+  );
+  const [zero, one, two, three, four, five] = runs;
+  for (const good of [zero!, five!]) assert.equal(good.status, 0, good.stdout + good.stderr);
+  assert.deepEqual([one!.status, one!.json.reason], [1, "verify command failed"]);
+  assert.match(one!.json.report, /this-check-failed/);
+  assert.deepEqual([four!.status, four!.json.reason], [1, "verify timed out"]);
+  assert.match(four!.json.report, /about-to-hang/);
+  const conflicted = [two!, three!].filter((r) => r.status === 1);
+  assert.equal(conflicted.length, 1, "one of the two that clash is refused");
+  assert.equal(conflicted[0]!.json.reason, "merge refused");
+  assert.deepEqual(conflicted[0]!.json.files, ["shared.txt"]);
+  assert.match(conflicted[0]!.json.regions.join(), /^shared\.txt:\d+-\d+$/);
+  assert.notEqual(conflicted[0]!.json.report, "");
+  assert.deepEqual(results(origin).map((r) => r.reason).sort(), [
+    "landed",
+    "landed",
+    "landed",
+    "merge refused",
+    "verify command failed",
+    "verify timed out",
+  ]);
+  checkLaws(origin);
+});
+
+scenario("a verify command that times out is killed with everything it started", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  const pids = join(tempDir(), "pids");
+  const command = `(trap '' TERM; sleep 600 & echo $! >> ${pids}; echo $$ >> ${pids}; wait) & echo $! >> ${pids}; wait`;
+  const result = await runJson(a, ["submit", "--verify-cmd", command, "--verify-timeout", "1"], 1);
+  assert.equal(result.reason, "verify timed out");
+  for (const pid of readFileSync(pids, "utf8").trim().split("\n")) {
+    await until(`process ${pid} to be gone`, () => !running(Number(pid)), 10);
+  }
+  checkLaws(origin);
+});
+
+/** True while the process exists and isn't a zombie. */
+function running(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+/** A lands line 10; B, who started from the same commit, changed it too. */
+async function conflict(make: () => TestOrigin): Promise<{ origin: TestOrigin; b: Agent }> {
+  const origin = make();
+  const a = makeAgent(origin);
+  const b = makeAgent(origin);
+  agentCommit(a, { ...edit(10, "by a"), "a.txt": "a\n" });
+  agentCommit(b, { ...edit(10, "by b"), "b.txt": "b\n" });
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  return { origin, b };
+}
+
+overBoth("a conflict is left in progress as git would, resolved in place and resubmitted", async (make) => {
+  const { origin, b } = await conflict(make);
+  const tip = tipOf(origin);
+  const twin = join(tempDir(), "twin");
+  cpSync(b.dir, twin, { recursive: true });
+  const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
+  assert.deepEqual([refused.outcome, refused.reason, refused.files], [
+    "refused",
+    "merge refused",
+    ["shared.txt"],
+  ]);
+  // What real git makes of the same merge in a copy of the clone.
+  tryGit(twin, ["fetch", "-q", origin.dir, "main"]);
+  tryGit(twin, ["merge", "-q", tip]);
+  assert.equal(git(b.dir, "ls-files", "-s"), git(twin, "ls-files", "-s"));
+  assert.equal(git(b.dir, "status", "--porcelain"), git(twin, "status", "--porcelain"));
+  assert.match(git(b.dir, "status", "--porcelain"), /^UU shared\.txt$/m);
+  assert.equal(git(b.dir, "rev-parse", "MERGE_HEAD"), tip);
+  const marked = readFileSync(join(b.dir, "shared.txt"), "utf8");
+  const plain = (text: string) => text.replace(/^(<{7}|>{7}) .*$/gm, "$1");
+  assert.equal(plain(marked), plain(readFileSync(join(twin, "shared.txt"), "utf8")));
+  const region = /^shared\.txt:(\d+)-(\d+)$/.exec(refused.regions[0])!;
+  const lines = marked.split("\n");
+  assert.match(lines[Number(region[1]) - 1]!, /^<{7} /);
+  assert.match(lines[Number(region[2]) - 1]!, /^>{7} /);
+  // Submitting again before it is resolved is refused and changes nothing.
+  const unresolved = await run(b, ["submit", "--json"]);
+  assert.equal(unresolved.json.schema, "agentq.error/1");
+  assert.equal(readFileSync(join(b.dir, "shared.txt"), "utf8"), marked);
+  // Resolved as a person would.
+  writeFileSync(
+    join(b.dir, "shared.txt"),
+    SHARED_FILE.replace("line 10\n", "by a and b\n"),
+  );
+  git(b.dir, "add", "shared.txt");
+  git(b.dir, "commit", "-q", "--no-edit");
+  const landed = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)]);
+  assert.equal(landed.outcome, "landed");
+  assert.match(git(origin.dir, "show", "main:shared.txt"), /by a and b/);
+  assert.equal(git(origin.dir, "show", "main:a.txt"), "a");
+  checkLaws(origin);
+});
+
+scenario("a conflict never overwrites what isn't committed", async () => {
+  const { origin, b } = await conflict(makeOrigin);
+  git(b.dir, "branch", "work");
+  git(b.dir, "reset", "-q", "--hard", origin.initial);
+  writeFileSync(join(b.dir, "shared.txt"), "precious, uncommitted\n");
+  writeFileSync(join(b.dir, "a.txt"), "precious, untracked\n");
+  const result = await run(b, ["submit", "--candidate", "work", "--json"]);
+  assert.notEqual(result.status, 0);
+  assert.equal(readFileSync(join(b.dir, "shared.txt"), "utf8"), "precious, uncommitted\n");
+  assert.equal(readFileSync(join(b.dir, "a.txt"), "utf8"), "precious, untracked\n");
+  assert.equal(existsSync(join(b.dir, ".git/MERGE_HEAD")), false);
+});
+
+scenario("an untracked file in the way of the merge is kept", async () => {
+  const { origin, b } = await conflict(makeOrigin);
+  writeFileSync(join(b.dir, "a.txt"), "precious, untracked\n");
+  const result = await run(b, ["submit", "--json"]);
+  assert.notEqual(result.status, 0);
+  assert.equal(readFileSync(join(b.dir, "a.txt"), "utf8"), "precious, untracked\n");
+  checkLaws(origin, { done: results(origin).length });
+});
+
+overBoth("a merge on the branch that dropped others' work is refused; --drop declares it", async (make) => {
+  const origin = make();
+  const a = makeAgent(origin);
+  const b = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n", ...edit(5, "by a") });
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  agentCommit(b, { "b.txt": "b\n" });
+  git(b.dir, "fetch", "-q", origin.dir, "main");
+  git(b.dir, "merge", "-q", "-s", "ours", "-m", "merged main, honestly", "FETCH_HEAD");
+  const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
+  assert.equal(refused.reason, "a merge on the branch was refused");
+  assert.deepEqual([...refused.files].sort(), ["a.txt", "shared.txt"]);
+  // One path declared isn't both.
+  const half = await runJson(b, ["submit", "--again", "--drop", "a.txt"], 1);
+  assert.deepEqual(half.files, ["shared.txt"]);
+  const meant = await runJson(b, [
+    "submit",
+    "--again",
+    "--drop",
+    "*.txt",
+    "--verify-cmd",
+    verifyCommand(origin),
+  ]);
+  assert.equal(meant.outcome, "landed");
+  assert.equal(git(origin.dir, "ls-tree", "--name-only", "main"), "README\nb.txt\nshared.txt");
+  checkLaws(origin);
+});
+
+scenario("a merge on the branch that took one side of a file both changed is refused", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const b = makeAgent(origin);
+  agentCommit(a, edit(5, "by a"));
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  agentCommit(b, edit(50, "by b"));
+  git(b.dir, "fetch", "-q", origin.dir, "main");
+  git(b.dir, "merge", "-q", "--no-commit", "FETCH_HEAD");
+  writeFileSync(join(b.dir, "shared.txt"), SHARED_FILE.replace("line 50\n", "by b\n"));
+  git(b.dir, "commit", "-q", "-a", "-m", "evil merge");
+  const refused = await runJson(b, ["submit"], 1);
+  assert.equal(refused.reason, "a merge on the branch was refused");
+  assert.deepEqual(refused.files, ["shared.txt"]);
+  checkLaws(origin);
+});
+
+scenario("conflict markers committed by mistake don't land", async () => {
+  const { origin, b } = await conflict(makeOrigin);
+  await runJson(b, ["submit"], 1);
+  git(b.dir, "add", "-A");
+  git(b.dir, "commit", "-q", "--no-edit");
+  const refused = await runJson(b, ["submit"], 1);
+  assert.equal(refused.reason, "a merge on the branch was refused");
+  assert.deepEqual(refused.files, ["shared.txt"]);
+  checkLaws(origin);
+});
+
+scenario("agentq.json pins checks at the tip that no ticket weakens", async () => {
+  const log = join(tempDir(), "pinned.log");
+  const pin = (command: string) => JSON.stringify({ verify: [command], verifyTimeout: 60 });
+  const origin = makeOrigin({
+    files: { "shared.txt": SHARED_FILE, "agentq.json": pin(`echo pinned >> ${log}; test ! -e forbidden`) },
+  });
+  const a = makeAgent(origin);
+  agentCommit(a, { "forbidden": "", "agentq.json": pin("true") });
+  const refused = await runJson(a, ["submit", "--verify-cmd", "true"], 1);
+  assert.equal(refused.reason, "verify command failed");
+  assert.equal(readFileSync(log, "utf8"), "pinned\n");
+  const b = makeAgent(origin);
+  agentCommit(b, { "allowed": "" });
+  assert.equal((await runJson(b, ["submit"])).outcome, "landed");
+  assert.equal(readFileSync(log, "utf8"), "pinned\npinned\n");
+  checkLaws(origin, { foreignVerify: true });
+});
