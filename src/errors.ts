@@ -27,6 +27,64 @@ export const ERROR_KINDS = {
 
   // platform
   "io-error": { hint: "Look at the file or directory that the message names." },
+  "command-not-started": {
+    hint: "Install the program that the message names, or put its directory on PATH.",
+  },
+
+  "durability-unavailable": {
+    hint:
+      "Use a directory on a file system that can fsync directories (ext4, xfs, btrfs, apfs, …).",
+  },
+
+  // store (v2) and v1 directories
+  "store-missing": { hint: "Create it with: agentq store init --store DIR." },
+  "store-exists": {
+    hint: "It is ready to be used as it is; use another directory for a new store.",
+  },
+  "store-invalid": {
+    hint: "Look at the file that the message names; agentq store check lists more.",
+  },
+  "store-locked": {
+    hint: "Wait and try again; agentq store check names the owner.",
+    retryable: true,
+  },
+  "unlock-refused": { hint: "Make sure that the owner has ended before removing its lock." },
+  "lock-lost": { hint: "Run the command again, and find out who removed the lock." },
+  "init-incomplete": {
+    hint:
+      "Look at what is there, then run: agentq store init --resume-after-inspection --store DIR.",
+  },
+  "version-unsupported": {
+    hint: "Use the version of agentq that wrote this store, or a newer one.",
+  },
+  "store-id-mismatch": {
+    hint: "format.json and state.json come from two stores: put the right one back.",
+  },
+  "identity-changed": {
+    hint: "Something else changed the store's files meanwhile; run agentq store check.",
+  },
+  "mode-unsupported": {
+    hint: "Use a file system that keeps permissions, or create the store with --allow-open-modes.",
+  },
+  "v1-directory": { hint: "Use it as v1:DIR, or give the v2 store a directory of its own." },
+  "v2-directory": { hint: "Use it as store:DIR, or give the v1 queue a directory of its own." },
+  "commit-uncertain": {
+    hint: "The change may or may not have been made; look at the queue before trying again.",
+  },
+  "limit-exceeded": { hint: "Drain or prune the store, or use the sqlite or redis backend." },
+  "stale-generation": { hint: "Somebody else finished or took over this message: drop it." },
+  "already-exists": { hint: "Choose another name, or remove the existing entry first." },
+  "not-found": { hint: "List what exists, then name one of those." },
+  "name-invalid": {
+    hint: "Use 1–100 characters of a–z, 0–9, dot, dash and underscore (no dot first or last).",
+  },
+  "payload-invalid": { hint: "Give a value that JSON can carry." },
+  "payload-unreadable": {
+    hint: "Move the message to the dead letters; its payload can't be used.",
+  },
+  "helper-unavailable": {
+    hint: "This file system refuses hardlinks, which v1 queues need: use a v2 store (store:DIR).",
+  },
 
   // git: repositories and objects
   "not-a-repository": { hint: "Run inside a clone, or name one with --repo DIR." },
@@ -39,6 +97,46 @@ export const ERROR_KINDS = {
   },
   "revision-unknown": { hint: "Name a commit, branch or tag that exists in the clone." },
   "ref-name-invalid": { hint: "Use a name that git check-ref-format accepts." },
+
+  // queuefs
+  "queue-not-found": {
+    hint: "Create it with `agentq queue create NAME`; `agentq queue ls` lists them.",
+  },
+  "queue-exists": { hint: "Use the queue that is there, or another name." },
+  "queue-name-invalid": { hint: "Use a name like jobs or team/jobs; see docs/queues.md." },
+  "message-id-invalid": { hint: "Use letters, digits, dots, dashes and underscores." },
+  "payload-invalid": { hint: "Pass text without lone surrogates, or bytes." },
+  "message-not-found": { hint: "List what is there with `agentq queue failed ls NAME`." },
+  "message-unreadable": { hint: "Look at it with `agentq queue failed show`, then prune it." },
+  "stale-delivery": {
+    hint: "Someone else settled it, or it was taken back: dequeue again; nothing was changed.",
+    exit: 1,
+  },
+  "queue-path-invalid": { hint: "Read or write QUEUE/OPERATION; see docs/queues.md." },
+  "backend-unsupported": { hint: "See docs/queues.md for what each backend can do." },
+  "backend-missing": { hint: "Create it with `agentq queue create NAME`, or correct --backend." },
+  "backend-unreachable": {
+    hint: "Check that the server runs and that its address is right.",
+    retryable: true,
+  },
+  "backend-outcome-unknown": {
+    hint: "The connection broke before the answer came: look at the queue before you repeat it.",
+  },
+  "backend-denied": { hint: "Check user, password and permissions of the backend." },
+  "backend-busy": {
+    hint: "Another process held the database too long: try again.",
+    retryable: true,
+  },
+  "backend-full": {
+    hint: "Make room (disk, or Redis maxmemory), then try again.",
+    retryable: true,
+  },
+  "backend-corrupt": { hint: "Stop its writers, keep a copy, and restore or repair the database." },
+  "backend-error": { hint: "See the message: the backend refused the operation." },
+  "wait-timeout": {
+    hint: "The queue still holds messages: wait longer, or look who holds them.",
+    exit: 3,
+  },
 } as const satisfies Record<string, ErrorKind>;
 
 /** A stable error code, a key of {@link ERROR_KINDS}. */

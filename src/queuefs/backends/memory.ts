@@ -1,0 +1,302 @@
+/**
+ * Queues in this process: for libraries and tests. Processing is a real collection, so the queue is
+ * complete by the same rule as everywhere; nothing survives the process.
+ *
+ * Order is a sequence number given when a message becomes pending at the back. What comes back to its
+ * old place goes into `returned`, which stays short; the rest is a queue that is only appended to.
+ */
+import { randomUUID } from "node:crypto";
+import { type LeaseClock, systemClock } from "../clock.ts";
+import type {
+  DeadLetter,
+  Delivery,
+  DequeueOptions,
+  NewMessage,
+  QueueBackend,
+  QueueCounts,
+  Receipt,
+  Recovered,
+  RecoverOptions,
+  RequeueOptions,
+  Settlement,
+  UnackedMessage,
+} from "../contract.ts";
+import { judgeLease } from "../lease.ts";
+import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
+import { ownsLease } from "../owner.ts";
+import { freeFailedId, noDeadLetter, noQueue } from "./shared.ts";
+
+interface Entry {
+  readonly id: string;
+  readonly data: Uint8Array;
+  seq: number;
+  attempts: number;
+  gone: boolean;
+}
+
+interface Claim {
+  readonly entry: Entry;
+  readonly lease: string;
+  readonly owner: string;
+  grantedBoot: number;
+  grantedWall: number;
+  lengthMs: number;
+}
+
+interface Queue {
+  /** In order of `seq`; entries before `head` and entries that are `gone` are spent. */
+  fresh: Entry[];
+  head: number;
+  returned: Entry[];
+  readonly pending: Map<string, Entry>;
+  readonly processing: Map<string, Claim>;
+  readonly failed: Map<string, DeadLetter>;
+}
+
+/** A backend of its own, empty. `clock` is for tests. */
+export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBackend {
+  const clock = options.clock ?? systemClock;
+  const queues = new Map<string, Queue>();
+  let sequence = 0;
+
+  const open = (name: string): Queue => {
+    const queue = queues.get(checkQueueName(name));
+    if (queue === undefined) throw noQueue(name);
+    return queue;
+  };
+
+  const append = (queue: Queue, id: string, data: Uint8Array, attempts: number) => {
+    const replaced = queue.pending.get(id);
+    if (replaced) replaced.gone = true;
+    const entry: Entry = { id, data, seq: ++sequence, attempts, gone: false };
+    queue.fresh.push(entry);
+    queue.pending.set(id, entry);
+  };
+
+  const giveBack = (queue: Queue, entry: Entry): "pending" | "superseded" => {
+    if (queue.pending.has(entry.id)) return "superseded";
+    // A copy: the taken entry may still stand in `fresh`, spent, behind one that is blocked.
+    const back = { ...entry, gone: false };
+    queue.pending.set(back.id, back);
+    let at = queue.returned.length;
+    while (at > 0 && queue.returned[at - 1]!.seq > back.seq) at--;
+    queue.returned.splice(at, 0, back);
+    return "pending";
+  };
+
+  const settle = async (
+    name: string,
+    receipts: readonly Receipt[],
+    apply: (queue: Queue, claim: Claim) => Settlement,
+  ): Promise<Settlement[]> => {
+    const queue = open(name);
+    return receipts.map((receipt) => {
+      const claim = queue.processing.get(receipt.id);
+      if (claim === undefined) return "stale";
+      const current = "lease" in receipt
+        ? claim.lease === receipt.lease
+        : ownsLease(claim.owner, receipt.owner);
+      return current ? apply(queue, claim) : "stale";
+    });
+  };
+
+  const counts = (queue: Queue): QueueCounts => ({
+    pending: queue.pending.size,
+    processing: queue.processing.size,
+  });
+
+  return {
+    kind: "memory",
+    label: "memory:",
+    create: async (name) => {
+      if (queues.has(checkQueueName(name))) return false;
+      queues.set(name, {
+        fresh: [],
+        head: 0,
+        returned: [],
+        pending: new Map(),
+        processing: new Map(),
+        failed: new Map(),
+      });
+      return true;
+    },
+    remove: async (name) => {
+      checkQueueName(name);
+      const names = [...queues.keys()].filter((queue) => isInTree(queue, name)).sort();
+      if (names.length === 0) throw noQueue(name);
+      for (const queue of names) queues.delete(queue);
+      return names;
+    },
+    list: async (prefix) =>
+      [...queues.keys()].filter((name) => prefix === undefined || isInTree(name, prefix)).sort(),
+    enqueue: async (name: string, messages: readonly NewMessage[]) => {
+      const queue = open(name);
+      for (const { id } of messages) if (id !== undefined) checkMessageId(id);
+      return messages.map(({ id = randomUUID(), data }) => {
+        append(queue, id, data.slice(), 0);
+        return id;
+      });
+    },
+    dequeue: async (name: string, { owner, leaseMs, count = 1 }: DequeueOptions) => {
+      const queue = open(name);
+      const now = clock();
+      const deliveries: Delivery[] = [];
+      for (const entry of nextPending(queue, count)) {
+        entry.gone = true;
+        queue.pending.delete(entry.id);
+        const lease = `${++sequence}.${owner}`;
+        queue.processing.set(entry.id, {
+          entry,
+          lease,
+          owner,
+          grantedBoot: now.boot,
+          grantedWall: now.wall,
+          lengthMs: leaseMs,
+        });
+        const { id, data, attempts } = entry;
+        deliveries.push({ id, data: data.slice(), attempts, lease });
+      }
+      sweep(queue);
+      return deliveries;
+    },
+    ack: (name, receipts) =>
+      settle(name, receipts, (queue, claim) => {
+        queue.processing.delete(claim.entry.id);
+        return "done";
+      }),
+    requeue: (name, receipts, { counted = true }: RequeueOptions = {}) =>
+      settle(name, receipts, (queue, { entry }) => {
+        queue.processing.delete(entry.id);
+        if (queue.pending.has(entry.id)) return "superseded";
+        if (counted) append(queue, entry.id, entry.data, entry.attempts + 1);
+        else giveBack(queue, entry);
+        return "done";
+      }),
+    fail: (name, receipts, reason) =>
+      settle(name, receipts, (queue, { entry }) => {
+        queue.processing.delete(entry.id);
+        const failedId = freeFailedId(entry.id, (id) => queue.failed.has(id));
+        queue.failed.set(failedId, {
+          failedId,
+          queue: name,
+          id: entry.id,
+          reason,
+          attempts: entry.attempts + 1,
+          failedAt: clock().wall,
+          data: entry.data,
+          raw: null,
+        });
+        return "done";
+      }),
+    renew: (name, receipts, leaseMs) => {
+      const now = clock();
+      return settle(name, receipts, (_, claim) => {
+        Object.assign(claim, { grantedBoot: now.boot, grantedWall: now.wall, lengthMs: leaseMs });
+        return "done";
+      });
+    },
+    peek: async (name) => {
+      const [entry] = nextPending(open(name), 1);
+      return entry ? { id: entry.id, data: entry.data.slice() } : null;
+    },
+    status: async (name) => counts(open(name)),
+    statuses: async (names) =>
+      new Map((names ?? [...queues.keys()].sort()).map((name) => [name, counts(open(name))])),
+    complete: async (names) =>
+      names.map(open).every((queue) => queue.pending.size === 0 && queue.processing.size === 0),
+    messages: async (name) => {
+      const queue = open(name);
+      const bySeq = (a: Entry, b: Entry) => a.seq - b.seq;
+      const list = (entries: Entry[], state: UnackedMessage["state"]) =>
+        entries.sort(bySeq).map(({ id, data }) => ({ id, state, data: data.slice() }));
+      return [
+        ...list([...queue.processing.values()].map(({ entry }) => entry), "processing"),
+        ...list([...queue.pending.values()], "pending"),
+      ];
+    },
+    clear: async (name) => {
+      const queue = open(name);
+      const removed = queue.pending.size + queue.processing.size;
+      queue.fresh = [];
+      queue.head = 0;
+      queue.returned = [];
+      queue.pending.clear();
+      queue.processing.clear();
+      return removed;
+    },
+    recover: async (name: string | null, { staleMs }: RecoverOptions = {}) => {
+      const now = clock();
+      const recovered: Recovered[] = [];
+      for (const each of name === null ? [...queues.keys()] : [name]) {
+        const queue = open(each);
+        for (const claim of [...queue.processing.values()]) {
+          const why = judgeLease(claim, now, staleMs);
+          if (why === "held") continue;
+          queue.processing.delete(claim.entry.id);
+          claim.entry.attempts++;
+          const outcome = giveBack(queue, claim.entry);
+          recovered.push({ queue: each, id: claim.entry.id, why, outcome });
+        }
+      }
+      return recovered;
+    },
+    failed: {
+      list: async (name, limit = Infinity) => [...open(name).failed.values()].slice(0, limit),
+      show: async (name, failedId) => {
+        const letter = open(name).failed.get(failedId);
+        if (letter === undefined) throw noDeadLetter(name, failedId);
+        return letter;
+      },
+      retry: async (name, failedIds) => {
+        const queue = open(name);
+        const letters = [...new Set(failedIds)].map((failedId) => {
+          const letter = queue.failed.get(failedId);
+          if (letter === undefined) throw noDeadLetter(name, failedId);
+          return letter;
+        });
+        for (const letter of letters) {
+          queue.failed.delete(letter.failedId);
+          append(queue, letter.id, letter.data!, 0);
+        }
+        return letters.map(({ id }) => id);
+      },
+      prune: async (name, { failedIds, before } = {}) => {
+        const { failed } = open(name);
+        let pruned = 0;
+        for (const letter of [...failed.values()]) {
+          if (failedIds && !failedIds.includes(letter.failedId)) continue;
+          if (before !== undefined && !(letter.failedAt! < before)) continue;
+          failed.delete(letter.failedId);
+          pruned++;
+        }
+        return pruned;
+      },
+    },
+    close: async () => {},
+  };
+}
+
+/** The oldest pending entries whose id isn't being processed, without taking them. */
+function nextPending(queue: Queue, count: number): Entry[] {
+  const next: Entry[] = [];
+  let [old, fresh] = [0, queue.head];
+  while (next.length < count) {
+    const a = queue.returned[old];
+    const b = queue.fresh[fresh];
+    const entry = a && (!b || a.seq < b.seq) ? a : b;
+    if (entry === undefined) break;
+    entry === a ? old++ : fresh++;
+    if (!entry.gone && !queue.processing.has(entry.id)) next.push(entry);
+  }
+  return next;
+}
+
+/** Forgets spent entries, in constant time per entry over the queue's life. */
+function sweep(queue: Queue): void {
+  queue.returned = queue.returned.filter((entry) => !entry.gone);
+  while (queue.fresh[queue.head]?.gone) queue.head++;
+  if (queue.head > 1024 && queue.head * 2 > queue.fresh.length) {
+    queue.fresh = queue.fresh.slice(queue.head);
+    queue.head = 0;
+  }
+}

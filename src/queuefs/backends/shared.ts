@@ -1,0 +1,53 @@
+/** What every backend says in the same words. */
+import { AgentqError } from "../../errors.ts";
+import type { QueueBackend, Receipt, Settlement } from "../contract.ts";
+import { quoted } from "../names.ts";
+
+export function noQueue(name: string): AgentqError {
+  return new AgentqError("queue-not-found", `there is no queue ${quoted(name)}`);
+}
+
+export function noDeadLetter(queue: string, failedId: string): AgentqError {
+  return new AgentqError(
+    "message-not-found",
+    `${quoted(queue)} has no dead letter ${quoted(failedId)}`,
+  );
+}
+
+export function unreadable(queue: string, failedId: string): AgentqError {
+  return new AgentqError(
+    "message-unreadable",
+    `the dead letter ${quoted(failedId)} of ${quoted(queue)} has no readable payload to retry`,
+  );
+}
+
+/** A dead letter's id: the message's own, or with the first free number where that is taken. */
+export function freeFailedId(id: string, taken: (failedId: string) => boolean): string {
+  if (!taken(id)) return id;
+  for (let n = 2;; n++) if (!taken(`${id}.${n}`)) return `${id}.${n}`;
+}
+
+/** Throws `stale-delivery` when a settlement did nothing, naming every such message. */
+export function refuseStale(
+  queue: string,
+  receipts: readonly Receipt[],
+  settlements: readonly Settlement[],
+): void {
+  const stale = receipts.filter((_, i) => settlements[i] === "stale").map(({ id }) => id);
+  if (stale.length === 0) return;
+  const done = receipts.filter((_, i) => settlements[i] !== "stale").map(({ id }) => id);
+  throw new AgentqError(
+    "stale-delivery",
+    `${stale.map(quoted).join(", ")} in ${quoted(queue)}: not in processing under that lease`,
+    { details: { queue, stale, done } },
+  );
+}
+
+/** Acks and throws `stale-delivery` unless every one was current. The current ones are acked anyway. */
+export async function ackOrThrow(
+  backend: QueueBackend,
+  queue: string,
+  receipts: readonly Receipt[],
+): Promise<void> {
+  refuseStale(queue, receipts, await backend.ack(queue, receipts));
+}

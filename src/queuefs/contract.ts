@@ -1,0 +1,182 @@
+/**
+ * What a queue is, whatever keeps it: the one interface that every backend implements and that the
+ * layers above (control paths, named queues, workers, the command line) are written against.
+ *
+ * ```
+ *                       ┌────────────── requeue (to the back), recover (to its old place) ──┐
+ *                       ▼                                                                   │
+ *   enqueue ──────▶  pending ──────────────────── dequeue ─────────────────────▶ processing ┤
+ *                       ▲ │                     (a lease)                           │  │     │
+ *         failed.retry  │ │ unreadable payload                                      │  └─ack─┴▶ removed
+ *                       │ ▼                                                         │
+ *                    dead letters ◀──────────────────── fail ───────────────────────┘
+ * ```
+ *
+ * A queue is complete when pending = 0 and processing = 0 in one snapshot of the backend. Nothing in
+ * this process takes part in that. Dead letters are outside: complete means that nothing is
+ * unacknowledged, not that everything succeeded.
+ *
+ * Every dequeue makes one delivery, and every delivery has its own lease token. Settling (ack,
+ * requeue, fail, renew) names the delivery; a delivery that is no longer current is `stale`, and
+ * settling it changes nothing.
+ *
+ * Ids are the caller's or generated. As in the durable store, one id has at most one pending and one
+ * processing generation in a queue: enqueueing an id that is still pending replaces that message (at
+ * the back of the queue); enqueueing one that is being processed adds a newer generation, which
+ * survives the ack of the older one and waits until that is settled. Where the older one comes back
+ * (requeue, recover) the newer one wins: `superseded`.
+ */
+
+export type BackendKind = "memory" | "store" | "sqlite" | "redis" | "v1";
+
+/** A message to enqueue. Data are bytes; nothing interprets them. */
+export interface NewMessage {
+  /** Generated when absent. */
+  readonly id?: string;
+  readonly data: Uint8Array;
+}
+
+export interface Message {
+  readonly id: string;
+  readonly data: Uint8Array;
+}
+
+/** A message in the hands of one worker. */
+export interface Delivery extends Message {
+  /** Names this delivery of this message; opaque, differs for every delivery. */
+  readonly lease: string;
+  /** How often this message came back (requeued or recovered) before this delivery. */
+  readonly attempts: number;
+}
+
+/**
+ * What a caller presents to settle a delivery: the lease it was given or, where it kept none (another
+ * process dequeued), the owner in whose name the message was dequeued; then the lease that the backend
+ * handed out last is meant, provided that it went to that owner and is still current.
+ */
+export type Receipt =
+  | { readonly id: string; readonly lease: string }
+  | { readonly id: string; readonly owner: string };
+
+/**
+ * - `done`: the delivery was current and what was asked has happened;
+ * - `stale`: it was not current (settled, recovered, cleared, given to another); nothing happened;
+ * - `superseded`: a newer generation of the id is pending, so the returned one was dropped.
+ */
+export type Settlement = "done" | "stale" | "superseded";
+
+/** Counts read from one snapshot of the backend. */
+export interface QueueCounts {
+  readonly pending: number;
+  readonly processing: number;
+}
+
+/** An unacknowledged message as `messages` lists it. */
+export interface UnackedMessage {
+  readonly id: string;
+  readonly state: "pending" | "processing";
+  /** Null where the payload can't be read; dequeueing it moves it to the dead letters. */
+  readonly data: Uint8Array | null;
+}
+
+/** A dead letter: kept until it is retried or pruned. */
+export interface DeadLetter {
+  /** Unique in its queue; the message's id, or that with a suffix where the id failed before. */
+  readonly failedId: string;
+  readonly queue: string;
+  readonly id: string;
+  readonly reason: string;
+  readonly attempts: number;
+  /** Unix milliseconds; null where the backend doesn't keep it. */
+  readonly failedAt: number | null;
+  /** The bytes; null where the payload was missing or couldn't be read. */
+  readonly data: Uint8Array | null;
+  /** What stood in the payload's place where it couldn't be read; null where nothing did. */
+  readonly raw: string | null;
+}
+
+export interface DequeueOptions {
+  /** In whose name: {@link workerOwner} or {@link callerOwner}. */
+  readonly owner: string;
+  /** How long the delivery is held unless renewed, in milliseconds. */
+  readonly leaseMs: number;
+  /** At most this many, 1 unless given. Taken in one transaction. */
+  readonly count?: number;
+}
+
+export interface RequeueOptions {
+  /** False: give the message back as if it hadn't been tried (a worker that stops). */
+  readonly counted?: boolean;
+}
+
+export interface RecoverOptions {
+  /**
+   * Treat deliveries that nobody renews (dequeued by a command that has ended, or by a program that
+   * knows nothing of leases) as run out after this long, in milliseconds. Never applied to a worker.
+   */
+  readonly staleMs?: number;
+}
+
+/** A delivery that was taken back, and why. */
+export interface Recovered {
+  readonly queue: string;
+  readonly id: string;
+  readonly why: "owner-gone" | "lease-expired";
+  readonly outcome: "pending" | "superseded";
+}
+
+export interface DeadLetters {
+  /** The queue's dead letters, oldest first, without loading more than `limit`. */
+  list(queue: string, limit?: number): Promise<DeadLetter[]>;
+  /** Throws `message-not-found`. */
+  show(queue: string, failedId: string): Promise<DeadLetter>;
+  /** Back to pending (at the back, attempts 0); returns the ids. Throws `message-not-found`, `message-unreadable`. */
+  retry(queue: string, failedIds: readonly string[]): Promise<string[]>;
+  /** Removes them for good: all, those named, or those that failed before a time (Unix ms). */
+  prune(
+    queue: string,
+    which?: { failedIds?: readonly string[]; before?: number },
+  ): Promise<number>;
+}
+
+/**
+ * One place that keeps queues. Every call is one transaction; calls with several messages or receipts
+ * are one transaction too. All throw `queue-not-found` for a queue that doesn't exist, `queue-name-invalid`
+ * and `message-id-invalid` for names outside the rules, and the `backend-…` codes for faults.
+ */
+export interface QueueBackend {
+  readonly kind: BackendKind;
+  /** Where it is, as it may be printed: never with a password. */
+  readonly label: string;
+  /** False when the queue exists already. */
+  create(queue: string): Promise<boolean>;
+  /** Removes the queue and every queue below it, messages and dead letters included; returns their names. */
+  remove(queue: string): Promise<string[]>;
+  /** Sorted names: all, or `prefix` itself and the queues below it. */
+  list(prefix?: string): Promise<string[]>;
+  /** The ids, in order. Durable, as far as the backend is, when it returns. */
+  enqueue(queue: string, messages: readonly NewMessage[]): Promise<string[]>;
+  dequeue(queue: string, options: DequeueOptions): Promise<Delivery[]>;
+  ack(queue: string, receipts: readonly Receipt[]): Promise<Settlement[]>;
+  requeue(
+    queue: string,
+    receipts: readonly Receipt[],
+    options?: RequeueOptions,
+  ): Promise<Settlement[]>;
+  fail(queue: string, receipts: readonly Receipt[], reason: string): Promise<Settlement[]>;
+  renew(queue: string, receipts: readonly Receipt[], leaseMs: number): Promise<Settlement[]>;
+  peek(queue: string): Promise<Message | null>;
+  status(queue: string): Promise<QueueCounts>;
+  /** Counts of several queues (all of them when `queues` is absent) from one snapshot. */
+  statuses(queues?: readonly string[]): Promise<Map<string, QueueCounts>>;
+  /** Whether all these queues are complete, from one snapshot and without counting. */
+  complete(queues: readonly string[]): Promise<boolean>;
+  /** Every unacknowledged message: processing first, then pending in order. Changes nothing. */
+  messages(queue: string): Promise<UnackedMessage[]>;
+  /** Removes every unacknowledged message, those being processed too; returns how many. */
+  clear(queue: string): Promise<number>;
+  /** Takes back what its owner can't settle any more; every queue when `queue` is null. */
+  recover(queue: string | null, options?: RecoverOptions): Promise<Recovered[]>;
+  readonly failed: DeadLetters;
+  close(): Promise<void>;
+}

@@ -1,0 +1,88 @@
+/**
+ * Bytes and how they are shown and kept.
+ *
+ * SQLite and Redis keep a message in the envelope that OpenViking's queues use, so that either program
+ * reads what the other wrote: `{"id","data","timestamp"}`, `data` a string (the bytes are its UTF-8)
+ * or an array of byte values, `timestamp` Unix seconds. Text is written as a string, which is a
+ * fifth of the size; everything else as the array.
+ */
+import { Buffer } from "node:buffer";
+import * as z from "zod/mini";
+import { AgentqError } from "../errors.ts";
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** The text that these bytes are in UTF-8, or null when they aren't. A byte order mark stays. */
+export function textOf(data: Uint8Array): string | null {
+  try {
+    return decoder.decode(data);
+  } catch {
+    return null;
+  }
+}
+
+/** The bytes of a text. Throws `payload-invalid` for lone surrogates, which no bytes stand for. */
+export function bytesOf(text: string): Uint8Array {
+  if (!text.isWellFormed()) {
+    throw new AgentqError(
+      "payload-invalid",
+      "the text holds a lone surrogate, which UTF-8 can't hold",
+    );
+  }
+  return Buffer.from(text, "utf8");
+}
+
+/** A message as the control paths and the command line print it. */
+export function messageDocument(
+  message: { id: string; data: Uint8Array | null },
+): Record<string, unknown> {
+  if (message.data === null) return { id: message.id, data: null };
+  const text = textOf(message.data);
+  if (text !== null) return { id: message.id, data: text };
+  return { id: message.id, data: null, data_base64: Buffer.from(message.data).toString("base64") };
+}
+
+/** The envelope of a message, as a JSON text. `at` is Unix milliseconds. */
+export function encodeEnvelope(id: string, data: Uint8Array, at: number): string {
+  const text = textOf(data);
+  const body = text === null ? `[${data.join(",")}]` : JSON.stringify(text);
+  return `{"id":${JSON.stringify(id)},"data":${body},"timestamp":${Math.floor(at / 1000)}}`;
+}
+
+const envelope = z.object({
+  id: z.string(),
+  data: z.union([z.string(), z.array(z.unknown())]),
+  timestamp: z.optional(z.unknown()),
+});
+
+/** What an envelope holds, or why it can't be read. */
+export type Decoded = { readonly data: Uint8Array } | { readonly problem: string };
+
+/** Reads an envelope that anyone may have written. Never throws. */
+export function decodeEnvelope(raw: Uint8Array | string | null): Decoded {
+  if (raw === null) return { problem: "the payload is missing" };
+  const text = typeof raw === "string" ? raw : textOf(raw);
+  if (text === null) return { problem: "the payload is not UTF-8" };
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { problem: "the payload is not JSON" };
+  }
+  const parsed = envelope.safeParse(json);
+  if (!parsed.success) return { problem: "the payload lacks id or data" };
+  const { data } = parsed.data;
+  if (typeof data === "string") {
+    if (!data.isWellFormed()) return { problem: "the payload's data holds a lone surrogate" };
+    return { data: Buffer.from(data, "utf8") };
+  }
+  const bytes = new Uint8Array(data.length);
+  for (let i = 0; i < data.length; i++) {
+    const byte = data[i];
+    if (!Number.isInteger(byte) || (byte as number) < 0 || (byte as number) > 255) {
+      return { problem: "the payload's data is no array of bytes" };
+    }
+    bytes[i] = byte as number;
+  }
+  return { data: bytes };
+}
