@@ -78,7 +78,6 @@ export const ERROR_KINDS = {
   "name-invalid": {
     hint: "Use 1–100 characters of a–z, 0–9, dot, dash and underscore (no dot first or last).",
   },
-  "payload-invalid": { hint: "Give a value that JSON can carry." },
   "payload-unreadable": {
     hint: "Move the message to the dead letters; its payload can't be used.",
   },

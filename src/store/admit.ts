@@ -1,0 +1,182 @@
+/**
+ * Admission: a file or directory is what the store expects, and stays the same one while it is read.
+ *
+ *   lstat → open without following links → fstat → read → lstat again
+ *
+ * with the exact device and inode the same throughout. Anything else fails closed.
+ */
+import { AgentqError } from "../errors.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import { type FileStat, type FileSystem, sameFile } from "../platform/files.ts";
+import { DIRECTORY_MODE, FILE_MODE } from "./layout.ts";
+import type { StoreSite } from "./sites.ts";
+
+export interface AdmissionPolicy {
+  /** Permission bits and owner must be the store's own; false with --allow-open-modes. */
+  readonly strictModes: boolean;
+}
+
+export interface AdmittedFile {
+  readonly stat: FileStat;
+  readonly bytes: Uint8Array;
+}
+
+/** lstat that answers null for a name that isn't there. */
+export function lstatOrNull(files: FileSystem<StoreSite>, path: string): FileStat | null {
+  try {
+    return files.lstat(path);
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR") return null;
+    throw ioError("look at", path, error);
+  }
+}
+
+/** A directory of the store itself (mode 0700, ours, no symlink). */
+export function admitDirectory(
+  files: FileSystem<StoreSite>,
+  path: string,
+  policy: AdmissionPolicy,
+): FileStat {
+  const stat = requireStat(files, path);
+  assertKind(stat, "directory", path);
+  assertOurs(files, stat, path, policy, DIRECTORY_MODE);
+  return stat;
+}
+
+/** The directory that holds the store: no symlink, ours, not writable by others. */
+export function admitRoot(
+  files: FileSystem<StoreSite>,
+  path: string,
+  policy: AdmissionPolicy,
+): FileStat {
+  const stat = requireStat(files, path);
+  assertKind(stat, "directory", path);
+  if (policy.strictModes && files.hasModes) {
+    assertOwner(files, stat, path);
+    if ((stat.mode & 0o022) !== 0) {
+      throw modeError(path, stat.mode, "others can write to it");
+    }
+  }
+  return stat;
+}
+
+/** A file of the store itself (mode 0600, ours, exactly one link), read whole. */
+export function admitFile(
+  files: FileSystem<StoreSite>,
+  path: string,
+  policy: AdmissionPolicy,
+  limit: number,
+): AdmittedFile {
+  const before = requireStat(files, path);
+  assertFile(files, before, path, policy);
+  if (before.size > limit) {
+    throw new AgentqError("store-invalid", `${path} has ${before.size} bytes, more than ${limit}`, {
+      details: { path },
+    });
+  }
+  let fd: number;
+  try {
+    fd = files.openRead(path);
+  } catch (error) {
+    // ELOOP: it became a symlink between the two calls.
+    if (errnoOf(error) === "ELOOP") throw changed(path);
+    throw ioError("open", path, error);
+  }
+  try {
+    const opened = files.fstat(fd);
+    assertFile(files, opened, path, policy);
+    if (!sameFile(before, opened)) throw changed(path);
+    const bytes = files.readAll(fd, limit);
+    if (bytes.length > limit) throw changed(path);
+    const after = requireStat(files, path);
+    if (!sameFile(opened, after) || after.links !== 1) throw changed(path);
+    return { stat: opened, bytes };
+  } catch (error) {
+    throw ioError("read", path, error);
+  } finally {
+    files.close(fd);
+  }
+}
+
+/** The name still leads to exactly the file that was admitted. */
+export function assertSame(
+  files: FileSystem<StoreSite>,
+  path: string,
+  admitted: FileStat,
+): void {
+  const now = lstatOrNull(files, path);
+  if (now === null || !sameFile(now, admitted) || now.kind !== admitted.kind) throw changed(path);
+  if (now.kind === "file" && now.links !== 1) throw changed(path);
+}
+
+export function changed(path: string): AgentqError {
+  return new AgentqError("identity-changed", `${path} was replaced or linked meanwhile`, {
+    details: { path },
+  });
+}
+
+function requireStat(files: FileSystem<StoreSite>, path: string): FileStat {
+  try {
+    return files.lstat(path);
+  } catch (error) {
+    throw ioError("look at", path, error);
+  }
+}
+
+function assertFile(
+  files: FileSystem<StoreSite>,
+  stat: FileStat,
+  path: string,
+  policy: AdmissionPolicy,
+): void {
+  assertKind(stat, "file", path);
+  if (stat.links !== 1) {
+    throw new AgentqError("identity-changed", `${path} has ${stat.links} names (hardlinks)`, {
+      details: { path },
+    });
+  }
+  assertOurs(files, stat, path, policy, FILE_MODE);
+}
+
+function assertKind(stat: FileStat, kind: "file" | "directory", path: string): void {
+  if (stat.kind === kind) return;
+  throw new AgentqError("identity-changed", `${path} is a ${stat.kind}, not a ${kind}`, {
+    details: { path },
+  });
+}
+
+function assertOurs(
+  files: FileSystem<StoreSite>,
+  stat: FileStat,
+  path: string,
+  policy: AdmissionPolicy,
+  mode: number,
+): void {
+  if (!policy.strictModes || !files.hasModes) return;
+  assertOwner(files, stat, path);
+  if (stat.mode !== mode) {
+    throw modeError(path, stat.mode, `it must be ${mode.toString(8).padStart(4, "0")}`);
+  }
+}
+
+function assertOwner(files: FileSystem<StoreSite>, stat: FileStat, path: string): void {
+  if (files.uid === null || stat.uid === files.uid) return;
+  throw new AgentqError(
+    "identity-changed",
+    `${path} belongs to user ${stat.uid}, not to ${files.uid}`,
+    { hint: "Run as the user that owns the store.", details: { path } },
+  );
+}
+
+function modeError(path: string, mode: number, why: string): AgentqError {
+  return new AgentqError(
+    "mode-unsupported",
+    `${path} has mode ${mode.toString(8).padStart(4, "0")}: ${why}`,
+    {
+      hint:
+        "Restore it with chmod; where the file system can't keep modes, create the store with " +
+        "--allow-open-modes.",
+      details: { path },
+    },
+  );
+}
