@@ -106,7 +106,6 @@ export const ERROR_KINDS = {
   "message-id-invalid": { hint: "Use letters, digits, dots, dashes and underscores." },
   "payload-invalid": { hint: "Pass text without lone surrogates, or bytes." },
   "message-not-found": { hint: "List what is there with `agentq queue failed ls NAME`." },
-  "message-unreadable": { hint: "Look at it with `agentq queue failed show`, then prune it." },
   "stale-delivery": {
     hint: "Someone else settled it, or it was taken back: dequeue again; nothing was changed.",
     exit: 1,

@@ -16,8 +16,9 @@ export function noDeadLetter(queue: string, failedId: string): AgentqError {
 
 export function unreadable(queue: string, failedId: string): AgentqError {
   return new AgentqError(
-    "message-unreadable",
+    "payload-unreadable",
     `the dead letter ${quoted(failedId)} of ${quoted(queue)} has no readable payload to retry`,
+    { hint: "Look at it with `agentq queue failed show`, then prune it." },
   );
 }
 

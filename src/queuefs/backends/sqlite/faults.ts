@@ -1,0 +1,38 @@
+/** SQLite's result codes as agentq's errors. */
+import { AgentqError, type ErrorCode } from "../../../errors.ts";
+
+/** Primary result codes; where the runtime gives none (Deno), SQLite's own words for them. */
+const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCode }[] = [
+  {
+    codes: [5, 6],
+    words: /database (table )?is locked|database schema is locked/,
+    code: "backend-busy",
+  },
+  { codes: [13], words: /database or disk is full/, code: "backend-full" },
+  {
+    codes: [11, 26],
+    words: /malformed|file is not a database|malformed database schema/,
+    code: "backend-corrupt",
+  },
+  {
+    codes: [3, 8, 14, 23],
+    words: /readonly database|access permission denied|unable to open database|not authorized/,
+    code: "backend-denied",
+  },
+  { codes: [10], words: /disk I\/O error/, code: "backend-error" },
+];
+
+/** The error to throw for one that `node:sqlite` threw; any other error comes back unchanged. */
+export function sqliteFault(error: unknown, label: string): unknown {
+  if (!(error instanceof Error)) return error;
+  const { code, errcode } = error as { code?: unknown; errcode?: unknown };
+  if (code !== "ERR_SQLITE_ERROR" && typeof errcode !== "number") return error;
+  const primary = typeof errcode === "number" ? errcode & 0xff : -1;
+  const fault = FAULTS.find(({ codes, words }) =>
+    codes.includes(primary) || (primary === -1 && words.test(error.message))
+  );
+  return new AgentqError(fault?.code ?? "backend-error", `${label}: ${error.message}`, {
+    cause: error,
+    details: { backend: label, ...(primary >= 0 ? { sqlite: primary } : {}) },
+  });
+}

@@ -1,0 +1,102 @@
+/**
+ * The tables, as OpenViking's queue databases have them, and what is added to keep leases.
+ *
+ * Columns that it doesn't know have defaults and it names the columns it uses, so either program can
+ * open what the other wrote. It marks a row `processing` without knowing of leases; the trigger turns
+ * that into a delivery of its own, so that a lease handed out here before can't settle it.
+ */
+import type { DatabaseSync } from "node:sqlite";
+
+const TABLES = `
+CREATE TABLE IF NOT EXISTS queue_metadata (
+  queue_name TEXT PRIMARY KEY,
+  created_at INTEGER DEFAULT (strftime('%s', 'now')),
+  last_updated INTEGER DEFAULT (strftime('%s', 'now'))
+);
+CREATE TABLE IF NOT EXISTS queue_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  queue_name TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  data TEXT NOT NULL,
+  timestamp INTEGER NOT NULL,
+  status TEXT NOT NULL DEFAULT 'pending',
+  processing_started_at INTEGER,
+  created_at INTEGER DEFAULT (strftime('%s', 'now'))
+);
+`;
+
+/** Columns by name; those of the first two lines are missing in the oldest OpenViking databases. */
+const COLUMNS: Record<string, string> = {
+  status: "TEXT NOT NULL DEFAULT 'pending'",
+  processing_started_at: "INTEGER",
+  // The current delivery; owner is null when a program without leases made it.
+  agentq_owner: "TEXT",
+  agentq_delivery: "INTEGER NOT NULL DEFAULT 0",
+  agentq_attempts: "INTEGER NOT NULL DEFAULT 0",
+  agentq_granted_boot: "INTEGER",
+  agentq_granted_wall: "INTEGER",
+  agentq_lease_ms: "INTEGER",
+};
+
+const BESIDE = `
+CREATE INDEX IF NOT EXISTS idx_queue_status ON queue_messages(queue_name, status, id);
+CREATE INDEX IF NOT EXISTS idx_queue_message_id ON queue_messages(queue_name, message_id);
+CREATE TABLE IF NOT EXISTS agentq_failed (
+  id INTEGER PRIMARY KEY,
+  queue_name TEXT NOT NULL,
+  failed_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  data,
+  reason TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  failed_at INTEGER NOT NULL,
+  UNIQUE (queue_name, failed_id)
+);
+CREATE TRIGGER IF NOT EXISTS agentq_foreign_delivery
+AFTER UPDATE OF status ON queue_messages
+WHEN NEW.status = 'processing' AND NEW.agentq_delivery = OLD.agentq_delivery
+BEGIN
+  UPDATE queue_messages SET agentq_owner = NULL, agentq_delivery = agentq_delivery + 1
+  WHERE id = NEW.id;
+END;
+`;
+
+/** True when nothing has to be added. Reads only. */
+export function isCurrent(db: DatabaseSync): boolean {
+  const names = new Set(
+    db.prepare("SELECT name FROM sqlite_master").all().map((row) => String(row.name)),
+  );
+  return ["queue_metadata", "queue_messages", "agentq_failed", "agentq_foreign_delivery"].every(
+    (name) => names.has(name),
+  ) && missingColumns(db).length === 0;
+}
+
+/** True when the database holds something, and none of it is a queue. */
+export function isSomethingElse(db: DatabaseSync): boolean {
+  const names = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map(
+    (row) => String(row.name),
+  );
+  return names.length > 0 && !names.includes("queue_messages") && !names.includes("queue_metadata");
+}
+
+/** Adds what is missing. Run it inside a write transaction. Changes no row of another program. */
+export function migrate(db: DatabaseSync): void {
+  db.exec(TABLES);
+  for (const name of missingColumns(db)) {
+    db.exec(`ALTER TABLE queue_messages ADD COLUMN ${name} ${COLUMNS[name]}`);
+  }
+  db.exec(BESIDE);
+  db.exec(
+    `INSERT OR IGNORE INTO queue_metadata (queue_name)
+     SELECT DISTINCT queue_name FROM queue_messages WHERE queue_name <> ''`,
+  );
+}
+
+function missingColumns(db: DatabaseSync): string[] {
+  const there = new Set(
+    db.prepare("SELECT name FROM pragma_table_info('queue_messages')").all().map((row) =>
+      String(row.name)
+    ),
+  );
+  return Object.keys(COLUMNS).filter((name) => !there.has(name));
+}
