@@ -1,7 +1,6 @@
 /** Object directories that lend their objects: `objects/info/alternates`, nested, and git's variable. */
 import { readFileSync, realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import process from "node:process";
 import { pathFromBytes, unquoteC } from "./quote.ts";
 
 /** As deep as git follows. */
@@ -23,7 +22,7 @@ function parse(text: string, separator: string): string[] {
  */
 export function readAlternates(
   objectsDir: string,
-  environment: string | undefined = process.env.GIT_ALTERNATE_OBJECT_DIRECTORIES,
+  environment?: string,
 ): string[] {
   const seen = new Set<string>();
   const found: string[] = [];
