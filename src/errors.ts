@@ -94,6 +94,7 @@ export const ERROR_KINDS = {
   "object-missing": {
     hint: "Fetch it, or run git fsck: the repository lacks an object it refers to.",
   },
+  "revision-ambiguous": { hint: "Write more digits of the object id." },
   "revision-unknown": { hint: "Name a commit, branch or tag that exists in the clone." },
   "ref-name-invalid": { hint: "Use a name that git check-ref-format accepts." },
 

@@ -18,6 +18,8 @@ import {
   statLoose,
   writeLoose,
 } from "./loose.ts";
+import { type CommitGraph, type CommitInfo, openCommitGraph } from "./commit-graph.ts";
+import { parseCommitLinks } from "./commit.ts";
 import { hashObject } from "./oid.ts";
 import { type BaseCache, createBaseCache, openPack, type Pack } from "./pack.ts";
 import { createSlicePool, FileVanished, type SlicePool } from "./slices.ts";
@@ -30,6 +32,8 @@ export interface ObjectStoreOptions {
   sharedMode?: () => number;
   /** The remote that promised the objects a partial clone lacks, for the error's message. */
   promisor?: () => string | null;
+  /** Commits whose parents are not here on purpose; asked once between two calls of `refresh`. */
+  shallow?: () => ReadonlySet<Oid>;
 }
 
 export interface ObjectStore extends FetchTarget {
@@ -37,6 +41,11 @@ export interface ObjectStore extends FetchTarget {
   readonly directory: string;
   /** Own directory first, then the alternates. */
   directories(): readonly string[];
+  /**
+   * Parents and time of a commit, from the commit-graph where it knows them, at a shallow boundary
+   * without parents. @throws `object-missing`
+   */
+  commitInfo(oid: Oid): CommitInfo;
   /** Ids that begin with `prefix` (4 to 40 hex digits), at most `limit` of them. */
   prefixed(prefix: string, limit?: number): Oid[];
   /**
@@ -61,6 +70,8 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   const own: Source = { directory: objectsDir, packs: null, listed: -1n };
   let sources: Source[] | null = null;
   let recent: Pack | null = null;
+  let shallow: ReadonlySet<Oid> | null = null;
+  let graph: CommitGraph | null | undefined;
   let pending: Map<Oid, LooseObject> | null = null;
 
   function packDirectoryTime(source: Source): bigint {
@@ -186,6 +197,38 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
       find(oid, () => true, (directory) => hasLoose(directory, oid) || null, true) === true;
   }
 
+  function read(oid: Oid): RawObject {
+    const object = pending?.get(oid) ?? find(
+      oid,
+      (pack, offset) => pack.read(offset),
+      (directory) => readLoose(directory, oid),
+      false,
+    );
+    if (!object) throw missing(oid);
+    return object;
+  }
+
+  function commitInfo(oid: Oid): CommitInfo {
+    shallow ??= options.shallow?.() ?? new Set();
+    if (shallow.size === 0) {
+      if (graph === undefined) graph = openCommitGraph(objectsDir, pool);
+      const known = graph?.find(oid);
+      if (known) return known;
+    }
+    const object = read(oid);
+    if (object.type !== "commit") {
+      throw new AgentqError(
+        "repository-corrupt",
+        `Object ${oid} is a ${object.type}, not a commit.`,
+        {
+          details: { oid },
+        },
+      );
+    }
+    const { parents, time } = parseCommitLinks(object.data, oid);
+    return { parents: shallow.has(oid) ? [] : parents, time, generation: Infinity };
+  }
+
   /** True when the object is there; tells a concurrent gc that it is wanted. */
   function freshen(oid: Oid): boolean {
     const now = new Date();
@@ -207,16 +250,8 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
     directory: objectsDir,
     packDirectory: `${objectsDir}/pack`,
     directories: () => [...allSources()].map((source) => source.directory),
-    read(oid): RawObject {
-      const object = pending?.get(oid) ?? find(
-        oid,
-        (pack, offset) => pack.read(offset),
-        (directory) => readLoose(directory, oid),
-        false,
-      );
-      if (!object) throw missing(oid);
-      return object;
-    },
+    read,
+    commitInfo,
     stat(oid) {
       const waiting = pending?.get(oid);
       if (waiting) return { type: waiting.type, size: waiting.data.length };
@@ -262,8 +297,13 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
         pending = null;
       }
     },
-    refresh: () => rescan(false),
+    refresh() {
+      shallow = null;
+      graph = undefined;
+      rescan(false);
+    },
     close() {
+      graph = undefined;
       pool.clear();
       bases.clear();
     },

@@ -152,6 +152,7 @@ export function openRepository(start: string, options: OpenOptions = {}): Reposi
         {
           sharedMode: () => sharedRepositoryMode(repository.config),
           promisor: () => format.promisor,
+          shallow: () => readShallow(commonDir),
         },
       );
     },
