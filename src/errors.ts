@@ -96,7 +96,38 @@ export const ERROR_KINDS = {
   },
   "revision-ambiguous": { hint: "Write more digits of the object id." },
   "revision-unknown": { hint: "Name a commit, branch or tag that exists in the clone." },
+  "ref-locked": {
+    hint: "Wait for the other process; a lock left behind by a killed git may be removed.",
+    retryable: true,
+  },
+  "ref-moved": {
+    hint: "Run the command again: it will start from the new value.",
+    retryable: true,
+  },
   "ref-name-invalid": { hint: "Use a name that git check-ref-format accepts." },
+
+  // git: the index and work trees
+  "index-corrupt": {
+    hint: "Remove the index file and run git reset there; what was staged has to be staged again.",
+  },
+  "index-unsupported": { hint: "Rewrite the index in a form that the message allows." },
+  "index-locked": {
+    hint: "Wait for the git command that runs there; if none does, remove the lock file.",
+    retryable: true,
+  },
+  "unsafe-path": {
+    hint: "The commit names a path that must not be written; nothing was. Find out who made it.",
+  },
+  "path-not-representable": {
+    hint: "Use the agentq binary on Linux, where file names are bytes, or rename the file.",
+  },
+  "worktree-busy": {
+    hint: "Every worktree is in use by a running agentq: wait for one of them to finish.",
+    retryable: true,
+  },
+  "worktree-foreign": {
+    hint: "The directory is something else's: choose another, or remove what is there.",
+  },
 
   // queuefs
   "queue-not-found": {
@@ -136,6 +167,24 @@ export const ERROR_KINDS = {
     hint: "The queue still holds messages: wait longer, or look who holds them.",
     exit: 3,
   },
+
+  // git: origins
+  "remote-unknown": { hint: "Name a remote of this clone, or pass its url." },
+  "url-unsupported": { hint: "Use a path, file://, http:// or https:// url." },
+  "origin-not-found": { hint: "Check the remote's url, and that you may read the repository." },
+  "atomic-unsupported": {
+    hint: "The queue needs a server that pushes several refs all or none; see docs/origins.md.",
+  },
+  "auth-required": {
+    hint: "Set AGENTQ_TOKEN, or give git's credential helper, ~/.netrc or the url a credential.",
+  },
+  "forbidden": { hint: "Ask for the right to do this, or use another credential." },
+  "origin-unreachable": { hint: "Check the url and the network, then try again.", retryable: true },
+  "origin-timeout": { hint: "The server is slow or stuck: try again later.", retryable: true },
+  "tls-error": { hint: "Check the certificate; http.sslCAInfo names your own authority's." },
+  "server-error": { hint: "The server failed: its operator's log says why.", retryable: true },
+  "protocol-error": { hint: "Is a git server behind that url? Try git ls-remote on it." },
+  "push-too-large": { hint: "The server limits the size of a request: ask its operator." },
 } as const satisfies Record<string, ErrorKind>;
 
 /** A stable error code, a key of {@link ERROR_KINDS}. */
