@@ -1,0 +1,92 @@
+/** An origin on this machine's file system, read and written in-process. */
+import { existsSync, realpathSync } from "node:fs";
+import { resolve } from "node:path";
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import { throwIfAborted } from "../../platform/clock.ts";
+import { openRepository, type Repository } from "../repository.ts";
+import type { ObjectReader, Oid, Origin } from "../types.ts";
+import { copyObjects } from "./fetch.ts";
+import { hiddenRefs } from "./hidden-refs.ts";
+import { pushToFile } from "./push.ts";
+
+/** The places where git looks for the repository that a path names, in its order. */
+const SUFFIXES = ["/.git", "", ".git/.git", ".git"];
+
+/**
+ * Opens the repository at `path`.
+ * @param url how the origin is called in messages
+ * @param localHaves commits that the clone being fetched into holds whole
+ * @throws `origin-not-found`, `repository-unsupported`
+ */
+export function openFileOrigin(
+  path: string,
+  url: string,
+  localHaves: () => readonly Oid[] = () => [],
+): Origin {
+  const repository = openAt(path, url);
+  const { objects } = repository;
+
+  return {
+    kind: "file",
+    url,
+    refs(prefixes, signal) {
+      return attempt(() => {
+        throwIfAborted(signal);
+        const hidden = hiddenRefs(repository.config, "uploadpack");
+        const refs = new Map<string, Oid>();
+        for (const { name, oid } of repository.refs.list(...prefixes)) {
+          if (!hidden(name)) refs.set(name, oid);
+        }
+        return { refs, head: repository.head().branch };
+      });
+    },
+    readCommits(oids, signal) {
+      return attempt(() => {
+        throwIfAborted(signal);
+        const found = new Map<Oid, Uint8Array>();
+        for (const oid of oids) {
+          try {
+            const object = objects.read(oid);
+            if (object.type === "commit") found.set(oid, object.data);
+          } catch (error) {
+            if (!isAgentqError(error, "object-missing")) throw error;
+          }
+        }
+        return found;
+      });
+    },
+    objects: (): ObjectReader => objects,
+    fetch: (wants, into, options = {}) =>
+      attempt(() => {
+        const haves = [...(options.haves ?? []), ...localHaves()];
+        copyObjects(objects, wants, into, { ...options, haves });
+      }),
+    push: (updates, from, options = {}) => pushToFile(repository, updates, from, options),
+    close: () => repository.close(),
+  };
+}
+
+/** Synchronous work as a promise, its errors as rejections. */
+function attempt<T>(work: () => T): Promise<T> {
+  return new Promise((settle) => settle(work()));
+}
+
+function openAt(path: string, url: string): Repository {
+  const full = resolve(path);
+  for (const suffix of SUFFIXES) {
+    const candidate = full + suffix;
+    if (!existsSync(candidate)) continue;
+    try {
+      const repository = openRepository(candidate);
+      // Opening looks upward too; a directory that merely lies in some repository is no origin.
+      const real = realpathSync(candidate);
+      if (real === realpathSync(repository.gitDir) || suffix.endsWith("/.git")) return repository;
+    } catch (error) {
+      if (!isAgentqError(error, "not-a-repository")) throw error;
+    }
+  }
+  throw new AgentqError("origin-not-found", `There is no repository at ${url}.`, {
+    hint: "Check the remote's url, and whether the directory is mounted here.",
+    details: { path: full },
+  });
+}

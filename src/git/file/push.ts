@@ -1,0 +1,259 @@
+/**
+ * The compare-and-swap on an origin of this file system, in the order of git's receive-pack:
+ *
+ *   values as named? ──no──▶ lost
+ *     │ yes
+ *   receive.* settings ──no──▶ refused
+ *     │
+ *   without hooks:  lock refs and compare ─▶ store objects durably ─▶ move refs
+ *   with hooks:     objects into quarantine ─▶ pre-receive ─▶ update, each ref ─▶ lock refs and compare
+ *                   ─▶ objects out of quarantine, durably ─▶ reference-transaction prepared ─▶ move refs
+ *     │
+ *   reference-transaction committed, post-receive, post-update: can't refuse any more
+ *
+ * Until the first rename nothing is visible; a push that ends before it leaves no object either.
+ */
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import { throwIfAborted } from "../../platform/clock.ts";
+import { sharedRepositoryMode } from "../config.ts";
+import { enumerate, type Enumerated } from "../enumerate.ts";
+import { checkObjectShape } from "../fsck-object.ts";
+import { isOid, ZERO_OID } from "../oid.ts";
+import { storePack } from "../pack-store.ts";
+import { tidyPacks } from "../pack-tidy.ts";
+import { checkRefName } from "../ref-name.ts";
+import type { Repository } from "../repository.ts";
+import type { ObjectReader, Oid, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
+import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
+import { openQuarantine, type Quarantine } from "./quarantine.ts";
+import { refusedByPolicy } from "./receive-policy.ts";
+import { movedRefs, type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
+
+const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
+
+/** See {@link PushOutcome}. @throws `ref-locked`, `object-missing`, `io-error`, `interrupted` */
+export async function pushToFile(
+  origin: Repository,
+  updates: readonly RefUpdate[],
+  from: ObjectReader,
+  options: PushOptions,
+): Promise<PushOutcome> {
+  throwIfAborted(options.signal);
+  checkUpdates(updates);
+  const both = union(from, origin.objects);
+  const moved = movedRefs(origin.commonDir, updates);
+  if (moved.length > 0) return lost(moved);
+  const policy = refusedByPolicy(origin, updates, both);
+  if (policy) return refused(updates, policy.reason, "", policy.ref);
+
+  const list = newObjects(origin, both, updates, options);
+  const malformed = originChecksObjects(origin) ? firstMalformed(both, list) : null;
+  if (malformed) return refused(updates, malformed, "");
+
+  const hooks: HookHost = {
+    gitDir: origin.gitDir,
+    hooksDir: hooksDirectory(
+      origin.gitDir,
+      origin.commonDir,
+      origin.config.getPath("core.hooksPath"),
+    ),
+  };
+  const sharedMode = sharedRepositoryMode(origin.config);
+  const refs = refHost(origin, sharedMode);
+  const objectsDirectory = origin.objects.directory;
+  const packDirectory = origin.objects.packDirectory;
+  const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
+  const said: string[] = [];
+  let quarantine: Quarantine | null = null;
+  let prepared: PreparedRefs | null = null;
+
+  /** Runs a hook that may refuse. */
+  const ask = async (
+    name: string,
+    request: { args?: readonly string[]; input?: string; env?: Readonly<Record<string, string>> },
+  ): Promise<string | null> => {
+    const outcome = await runHook(hooks, name, { ...request, signal: options.signal });
+    note(said, outcome);
+    return outcome.ran && !outcome.ok ? outcome.problem : null;
+  };
+
+  try {
+    if (guarded) {
+      if (list.length > 0) {
+        quarantine = openQuarantine(objectsDirectory);
+        storePack(quarantine.packDirectory, both, list, { sharedMode });
+      }
+      const declined = await ask("pre-receive", {
+        input: lines(updates),
+        env: quarantine?.env ?? {},
+      });
+      if (declined) return refused(updates, declined, said.join(""));
+      if (hasHook(hooks, "update")) {
+        // Git takes the objects out of quarantine before it runs this hook.
+        quarantine?.migrate();
+        quarantine = null;
+        for (const { ref, old, new: oid } of updates) {
+          const no = await ask("update", { args: [ref, old ?? ZERO_OID, oid] });
+          if (no) return refused(updates, no, said.join(""), ref);
+        }
+      }
+    }
+    const preparation = await prepareRefs(refs, updates, { signal: options.signal });
+    if (preparation.status === "lost") return lost(preparation.refs);
+    if (preparation.status === "conflict") {
+      const reason = `can't be created: ${preparation.reason}`;
+      return refused(updates, reason, said.join(""), preparation.ref);
+    }
+    prepared = preparation;
+    if (quarantine) {
+      quarantine.migrate();
+      quarantine = null;
+    } else if (!guarded) storePack(packDirectory, both, list, { sharedMode });
+    if (guarded) {
+      const input = lines(updates);
+      const no = await ask("reference-transaction", { args: ["prepared"], input });
+      if (no) {
+        prepared.release();
+        prepared = null;
+        note(said, await runHook(hooks, "reference-transaction", { args: ["aborted"], input }));
+        return refused(updates, no, said.join(""));
+      }
+    }
+    throwIfAborted(options.signal);
+    const transaction = prepared;
+    prepared = null;
+    const half = transaction.commit();
+    if (half) {
+      return {
+        status: "unknown",
+        message: `${half.moved} of ${updates.length} refs moved before writing failed`,
+        cause: half.cause,
+      };
+    }
+  } finally {
+    prepared?.release();
+    quarantine?.discard();
+  }
+  await runAfterHooks(hooks, updates);
+  try {
+    if (list.length > 0) tidyPacks(packDirectory, sharedMode);
+  } catch {
+    // The push is done; a disk that can't be tidied will say so at the next one.
+  }
+  return { status: "won" };
+}
+
+function checkUpdates(updates: readonly RefUpdate[]): void {
+  const names = new Set<string>();
+  for (const { ref, old, new: oid } of updates) {
+    checkRefName(ref);
+    if (names.has(ref)) throw new AgentqError("internal", `A push names ${ref} twice.`);
+    names.add(ref);
+    if (!isOid(oid) || oid === ZERO_OID || (old !== null && !isOid(old))) {
+      throw new AgentqError("internal", `A push of ${ref} has a malformed id.`);
+    }
+  }
+}
+
+/** What the origin lacks. Reading both sides, a shallow or partial clone is no hindrance. */
+function newObjects(
+  origin: Repository,
+  both: ObjectReader,
+  updates: readonly RefUpdate[],
+  options: PushOptions,
+): Enumerated[] {
+  const claimed = options.remoteHas ?? origin.refs.list("refs/heads/").map(({ oid }) => oid);
+  const olds = updates.flatMap(({ old }) => old ?? []);
+  const haves = [...new Set([...claimed, ...olds])].filter((oid) => origin.objects.has(oid));
+  return [...enumerate(both, updates.map((update) => update.new), haves)];
+}
+
+function union(first: ObjectReader, second: ObjectReader): ObjectReader {
+  const either = <T>(read: (reader: ObjectReader) => T): T => {
+    try {
+      return read(first);
+    } catch (error) {
+      if (!isAgentqError(error, "object-missing")) throw error;
+      try {
+        return read(second);
+      } catch (again) {
+        throw isAgentqError(again, "object-missing") ? error : again;
+      }
+    }
+  };
+  return {
+    read: (oid) => either((reader) => reader.read(oid)),
+    stat: (oid) => either((reader) => reader.stat(oid)),
+    has: (oid) => first.has(oid) || second.has(oid),
+  };
+}
+
+function originChecksObjects({ config }: Repository): boolean {
+  return config.getBoolean("receive.fsckObjects") ?? config.getBoolean("transfer.fsckObjects") ??
+    false;
+}
+
+function firstMalformed(objects: ObjectReader, list: readonly Enumerated[]): string | null {
+  for (const { oid, type } of list) {
+    const problem = type === "blob" ? null : checkObjectShape(type, objects.read(oid).data, oid);
+    if (problem) return `the origin checks objects, and ${type} ${oid} has ${problem}`;
+  }
+  return null;
+}
+
+function refHost(origin: Repository, sharedMode: number): RefHost {
+  const { config } = origin;
+  const setting = config.get("core.logAllRefUpdates")?.toLowerCase();
+  const always = setting === "always";
+  const some = always ||
+    (setting === undefined || setting === null
+      ? !origin.bare
+      : config.getBoolean("core.logAllRefUpdates") ?? false);
+  return {
+    commonDir: origin.commonDir,
+    sharedMode,
+    logs: (ref) =>
+      always || (some && (ref === "HEAD" || /^refs\/(heads|remotes|notes)\//.test(ref))),
+    identity: () => {
+      const clean = (text: string | null) => text?.replace(/[<>\n\0]/g, "").trim();
+      const name = clean(config.get("user.name")) || "agentq";
+      return `${name} <${clean(config.get("user.email")) || "agentq@localhost"}>`;
+    },
+  };
+}
+
+const lines = (updates: readonly RefUpdate[]) =>
+  updates.map(({ ref, old, new: oid }) => `${old ?? ZERO_OID} ${oid} ${ref}\n`).join("");
+
+function note(said: string[], outcome: HookOutcome): void {
+  if (outcome.ran) said.push(outcome.output);
+}
+
+/** Hooks that only learn what has happened; what they exit with changes nothing. */
+async function runAfterHooks(hooks: HookHost, updates: readonly RefUpdate[]): Promise<void> {
+  const input = lines(updates);
+  await runHook(hooks, "reference-transaction", { args: ["committed"], input });
+  await runHook(hooks, "post-receive", { input });
+  await runHook(hooks, "post-update", { args: updates.map(({ ref }) => ref) });
+}
+
+function lost(refs: readonly string[]): PushOutcome {
+  return { status: "lost", message: `${refs.join(", ")} moved meanwhile`, refs };
+}
+
+/** `culprit` is the ref refused; without one all are. All or nothing, so the others don't move either. */
+function refused(
+  updates: readonly RefUpdate[],
+  reason: string,
+  remoteOutput: string,
+  culprit?: string,
+): PushOutcome {
+  return {
+    status: "refused",
+    message: culprit ? `${culprit}: ${reason}` : reason,
+    remoteOutput,
+    refs: updates
+      .filter(({ ref }) => culprit === undefined || ref === culprit)
+      .map(({ ref }) => ({ ref, reason })),
+  };
+}

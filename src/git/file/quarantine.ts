@@ -1,0 +1,70 @@
+/**
+ * Where new objects wait while hooks look at them, as git's receive-pack does it: an object directory
+ * of its own, `objects/tmp_objdir-incoming-…`, with the real one as its alternate. Accepted, its packs
+ * are moved over; refused or killed, it is thrown away (`git gc` prunes what a kill leaves).
+ */
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { AgentqError } from "../../errors.ts";
+import { fsyncDirectory } from "../loose.ts";
+
+export interface Quarantine {
+  readonly packDirectory: string;
+  /** What hooks need to see the objects. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Moves the packs into the real object directory, durably. */
+  migrate(): void;
+  discard(): void;
+}
+
+export function openQuarantine(objectsDirectory: string, inherited?: string): Quarantine {
+  const directory = `${objectsDirectory}/tmp_objdir-incoming-${randomBytes(6).toString("hex")}`;
+  const packDirectory = `${directory}/pack`;
+  try {
+    mkdirSync(packDirectory, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    throw ioError(objectsDirectory, cause);
+  }
+  const discard = () => rmSync(directory, { recursive: true, force: true });
+  return {
+    packDirectory,
+    env: {
+      GIT_QUARANTINE_PATH: directory,
+      GIT_OBJECT_DIRECTORY: directory,
+      GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted(objectsDirectory) +
+        (inherited ? `:${inherited}` : ""),
+    },
+    migrate() {
+      try {
+        const target = `${objectsDirectory}/pack`;
+        mkdirSync(target, { recursive: true });
+        // An index that is visible must find its pack.
+        const names = readdirSync(packDirectory).filter((name) => name.startsWith("pack-"));
+        const rank = (name: string) => (name.endsWith(".idx") ? 1 : 0);
+        for (const name of names.sort((a, b) => rank(a) - rank(b))) {
+          renameSync(`${packDirectory}/${name}`, `${target}/${name}`);
+        }
+        fsyncDirectory(target);
+      } catch (cause) {
+        throw ioError(objectsDirectory, cause);
+      }
+      discard();
+    },
+    discard,
+  };
+}
+
+/** A path in a list separated by colons, quoted as git reads it. */
+function quoted(path: string): string {
+  return /[:"\n\\]/.test(path)
+    ? `"${path.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`
+    : path;
+}
+
+function ioError(path: string, cause: unknown): AgentqError {
+  const code = (cause as { code?: string }).code;
+  return new AgentqError("io-error", `Cannot write to ${path} (${code ?? cause}).`, {
+    cause,
+    details: { path, errno: code },
+  });
+}

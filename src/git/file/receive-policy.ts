@@ -1,0 +1,120 @@
+/**
+ * What git's receive-pack refuses by itself, before any hook: `receive.*` settings and the branch that
+ * somebody has checked out.
+ */
+import { readdirSync } from "node:fs";
+import { isAgentqError } from "../../errors.ts";
+import { parseCommitLinks } from "../commit.ts";
+import { newCommits } from "../enumerate.ts";
+import { readRefUncached } from "../refs.ts";
+import type { Repository } from "../repository.ts";
+import type { ObjectReader, Oid, RefUpdate } from "../types.ts";
+import { hiddenRefs } from "./hidden-refs.ts";
+import { resolveRef } from "./ref-transaction.ts";
+
+export interface Refusal {
+  readonly ref: string;
+  readonly reason: string;
+}
+
+/** The first update that the origin's own settings refuse, or null. `objects` reads both sides. */
+export function refusedByPolicy(
+  origin: Repository,
+  updates: readonly RefUpdate[],
+  objects: ObjectReader,
+): Refusal | null {
+  const { config } = origin;
+  const hidden = hiddenRefs(config, "receive");
+  const proc = config.getAll("receive.procReceiveRefs");
+  const noFastForwards = config.getBoolean("receive.denyNonFastForwards") ?? false;
+  let checkedOut: Map<string, string> | undefined;
+  for (const { ref, old, new: oid } of updates) {
+    if (hidden(ref)) return { ref, reason: "the origin hides this ref and lets nobody push to it" };
+    if (proc.some((rule) => procCovers(rule, ref))) {
+      return { ref, reason: "receive.procReceiveRefs hands this ref to a proc-receive hook" };
+    }
+    const target = resolveRef(origin.commonDir, ref).chain.at(-1)!;
+    if (!target.startsWith("refs/heads/")) continue;
+    if (objects.stat(oid).type !== "commit") {
+      return { ref, reason: "a branch can only hold a commit" };
+    }
+    checkedOut ??= checkedOutBranches(origin);
+    const where = checkedOut.get(target);
+    if (where !== undefined) {
+      const reason = currentBranchRefusal(origin, where);
+      if (reason) return { ref, reason };
+    }
+    if (noFastForwards && old !== null && !contains(objects, oid, old)) {
+      return { ref, reason: "not a fast-forward, and receive.denyNonFastForwards is set" };
+    }
+  }
+  return null;
+}
+
+/** `receive.procReceiveRefs` is `[adm!]:prefix` or a prefix; a leading `!` in the flags takes out. */
+function procCovers(rule: string, ref: string): boolean {
+  const colon = rule.indexOf(":");
+  const flags = colon < 0 ? "" : rule.slice(0, colon);
+  const prefix = rule.slice(colon + 1).replace(/\/+$/, "");
+  const matches = ref === prefix || ref.startsWith(`${prefix}/`);
+  return flags.includes("!") ? !matches : matches;
+}
+
+/** Branches that a work tree of the origin has checked out, with that work tree's git directory. */
+function checkedOutBranches(origin: Repository): Map<string, string> {
+  const found = new Map<string, string>();
+  const note = (gitDir: string) => {
+    try {
+      const head = readRefUncached({ gitDir, commonDir: origin.commonDir }, "HEAD");
+      if (head?.target) found.set(head.target, gitDir);
+    } catch (error) {
+      if (!isAgentqError(error, "repository-corrupt")) throw error;
+    }
+  };
+  let names: string[] = [];
+  try {
+    names = readdirSync(`${origin.commonDir}/worktrees`);
+  } catch {
+    // The origin has no linked worktrees.
+  }
+  for (const name of names) note(`${origin.commonDir}/worktrees/${name}`);
+  if (!origin.bare) note(origin.commonDir);
+  return found;
+}
+
+function currentBranchRefusal(origin: Repository, where: string): string | null {
+  const setting = (origin.config.get("receive.denyCurrentBranch") ?? "refuse").toLowerCase();
+  switch (setting) {
+    case "ignore":
+    case "warn":
+    case "false":
+    case "no":
+    case "off":
+    case "0":
+      return null;
+    case "updateinstead":
+      return `it is checked out in ${where}, and agentq can't update a work tree of the origin ` +
+        "(receive.denyCurrentBranch=updateInstead)";
+    default:
+      return `it is checked out in ${where} (receive.denyCurrentBranch)`;
+  }
+}
+
+/** True when `descendant` reaches `ancestor`. */
+function contains(objects: ObjectReader, descendant: Oid, ancestor: Oid): boolean {
+  if (descendant === ancestor) return true;
+  if (objects.stat(ancestor).type !== "commit") return false;
+  // A walk by date nearly always finds it near; only before refusing is everything looked at.
+  if (newCommits(objects, [ancestor], [descendant]).commits.length === 0) return true;
+  const seen = new Set<Oid>();
+  const waiting = [descendant];
+  for (let oid = waiting.pop(); oid !== undefined; oid = waiting.pop()) {
+    for (const parent of parseCommitLinks(objects.read(oid).data, oid).parents) {
+      if (parent === ancestor) return true;
+      if (seen.has(parent) || !objects.has(parent)) continue;
+      seen.add(parent);
+      waiting.push(parent);
+    }
+  }
+  return false;
+}

@@ -1,0 +1,175 @@
+/**
+ * The lock git takes on a ref, `<ref>.lock` created exclusively, in a form that survives its owner's
+ * death.
+ *
+ * Git writes the new value into the lock and renames it into place; when it is killed, an anonymous
+ * file is left that only a person can judge. Ours is a symbolic link whose "target" is the owner's
+ * identity: creating it is exclusive and carries its content in one step, git's O_EXCL fails on it
+ * like on any file, and nobody follows it. The new value is prepared in a hidden file beside it and
+ * renamed over the ref while the lock is held; the lock is then unlinked. Where symbolic links are
+ * refused, the lock is a regular file with the same text, written right after its creation.
+ *
+ *   free ──create──▶ held ──unlink──▶ free          held by one proven gone ──break──▶ free
+ *
+ * Breaking: two processes that both see a dead owner's lock must not unlink one after the other, since
+ * the second could hit the first's new lock. So whoever breaks first takes a lock named by the dead
+ * owner's nonce, looks again whether that very lock is still there, and only then unlinks. The breaker's
+ * lock is of the same kind, so that its own death is provable in turn. Nothing is ever broken by age;
+ * a lock that proves nothing (git's, another machine's, another container's) is waited for and named.
+ */
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import * as z from "zod/mini";
+import { AgentqError } from "../../errors.ts";
+import { isProcessAlive, processIdentity } from "../../platform/host.ts";
+
+const Owner = z.object({
+  agentq: z.literal("lock"),
+  nonce: z.string().check(z.regex(/^[0-9a-f]{16}$/)),
+  pid: z.int(),
+  startTime: z.nullable(z.string()),
+  pidNamespace: z.nullable(z.string()),
+  bootId: z.nullable(z.string()),
+  host: z.string(),
+});
+export type LockOwner = z.infer<typeof Owner>;
+
+/** What a lock file says of its owner; `foreign` when it isn't one of ours (git leaves them empty). */
+export type LockState = LockOwner | "foreign" | "absent";
+
+/** The text of a new lock: this process and a nonce that no other lock has. */
+export function newLockText(): { text: string; nonce: string } {
+  const nonce = randomBytes(8).toString("hex");
+  const owner: LockOwner = { agentq: "lock", nonce, ...processIdentity() };
+  return { text: JSON.stringify(owner), nonce };
+}
+
+/** Creates the lock, or says that there is one. @throws `io-error` */
+export function createLock(path: string, text: string): "created" | "exists" {
+  for (let attempt = 0;; attempt++) {
+    try {
+      symlinkSync(text, path);
+      return "created";
+    } catch (cause) {
+      const code = codeOf(cause);
+      if (code === "EEXIST") return "exists";
+      // The directory may be missing, or be pruned by another git at this moment.
+      if (code === "ENOENT" && attempt < 5) makeDirectory(path);
+      else if (
+        code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS"
+      ) {
+        return createPlainLock(path, text);
+      } else throw lockError(path, cause);
+    }
+  }
+}
+
+function createPlainLock(path: string, text: string): "created" | "exists" {
+  let fd: number;
+  try {
+    fd = openSync(path, "wx", 0o666);
+  } catch (cause) {
+    if (codeOf(cause) === "EEXIST") return "exists";
+    throw lockError(path, cause);
+  }
+  try {
+    writeSync(fd, text);
+  } finally {
+    closeSync(fd);
+  }
+  return "created";
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (cause) {
+    // Another git may have put a ref where we want a directory: the caller looks and decides.
+    throw lockError(path, cause);
+  }
+}
+
+/** Whose lock this is. Never follows it. */
+export function readLock(path: string): LockState {
+  let text: string;
+  try {
+    text = readlinkSync(path);
+  } catch (cause) {
+    const code = codeOf(cause);
+    if (code === "ENOENT" || code === "ENOTDIR") return "absent";
+    try {
+      if (!lstatSync(path).isFile()) return "foreign";
+      text = readFileSync(path, "utf8").slice(0, 4096);
+    } catch (again) {
+      return codeOf(again) === "ENOENT" ? "absent" : "foreign";
+    }
+  }
+  try {
+    return Owner.parse(JSON.parse(text));
+  } catch {
+    return "foreign";
+  }
+}
+
+/** Removes a lock that this process made. */
+export function releaseLock(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (cause) {
+    if (codeOf(cause) !== "ENOENT") throw lockError(path, cause);
+  }
+}
+
+/**
+ * Removes the lock at `path` when its owner is proven gone.
+ * @returns true when it is worth trying to take the lock again at once
+ */
+export function breakStaleLock(path: string): boolean {
+  const owner = readLock(path);
+  if (owner === "absent") return true;
+  if (owner === "foreign" || isProcessAlive(owner) !== "gone") return false;
+  const breaker = `${dirname(path)}/.agentq-break-${owner.nonce}.lock`;
+  const { text } = newLockText();
+  if (createLock(breaker, text) === "exists") return breakStaleLock(breaker);
+  try {
+    const now = readLock(path);
+    if (now !== "absent" && now !== "foreign" && now.nonce === owner.nonce) releaseLock(path);
+    return true;
+  } finally {
+    releaseLock(breaker);
+  }
+}
+
+/** A sentence on who holds a lock, for messages. */
+export function describeOwner(state: LockState): string {
+  if (state === "absent") return "it is gone now";
+  if (state === "foreign") {
+    return "a git process holds it, or one that was killed has left it behind";
+  }
+  const who = `agentq process ${state.pid} on ${JSON.stringify(state.host)}`;
+  return isProcessAlive(state) === "alive"
+    ? `${who} holds it`
+    : `${who} took it, and from here nobody can tell whether that process still runs`;
+}
+
+function codeOf(cause: unknown): string | undefined {
+  return (cause as { code?: string }).code;
+}
+
+function lockError(path: string, cause: unknown): AgentqError {
+  return new AgentqError("io-error", `Cannot lock ${path} (${codeOf(cause) ?? cause}).`, {
+    cause,
+    details: { path, errno: codeOf(cause) },
+  });
+}

@@ -1,0 +1,147 @@
+/**
+ * Putting a pack into a repository so that it survives a power cut the moment it is visible:
+ *
+ *   tmp_pack_… written, fsync ─▶ tmp_idx_… written, fsync ─▶ rename .pack ─▶ rename .idx ─▶ fsync directory
+ *
+ * Readers look for `.idx` files, so a pack exists for them with the last rename only. What a crash
+ * leaves is named `tmp_…`, which `git gc` prunes. Never a hard link.
+ */
+import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { AgentqError } from "../errors.ts";
+import type { Enumerated } from "./enumerate.ts";
+import { fsyncDirectory } from "./loose.ts";
+import { type PackedEntry, packIndexBytes, writePack } from "./pack-write.ts";
+import type { ObjectReader } from "./types.ts";
+
+export interface StoreOptions {
+  /** What `core.sharedRepository` adds to permission bits (0 for none). */
+  readonly sharedMode?: number;
+  /** False where the pack is to be moved once more, and made durable then. */
+  readonly syncDirectory?: boolean;
+}
+
+/** A temporary file in a pack directory; the descriptor is the caller's to close. */
+export function temporaryFile(
+  packDirectory: string,
+  kind: "pack" | "idx",
+): { path: string; fd: number } {
+  const path = `${packDirectory}/tmp_${kind}_${randomBytes(8).toString("hex")}`;
+  for (let attempt = 0;; attempt++) {
+    try {
+      return { path, fd: openSync(path, "wx+", 0o444) };
+    } catch (cause) {
+      const code = (cause as { code?: string }).code;
+      if (code !== "ENOENT" || attempt > 0) {
+        throw new AgentqError("io-error", `Cannot write to ${packDirectory} (${code}).`, {
+          cause,
+          details: { path: packDirectory, errno: code },
+        });
+      }
+      mkdirSync(packDirectory, { recursive: true });
+    }
+  }
+}
+
+/** Removes a file that may be gone already. */
+export function discard(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // Gone, or left for git gc, which prunes files of these names.
+  }
+}
+
+/**
+ * Gives a complete, already synced temporary pack its index and its name.
+ * @returns the path of the `.pack` file
+ */
+export function installPack(
+  packDirectory: string,
+  temporary: string,
+  checksum: Buffer,
+  entries: readonly PackedEntry[],
+  options: StoreOptions = {},
+): string {
+  const name = `${packDirectory}/pack-${checksum.toString("hex")}`;
+  const index = temporaryFile(packDirectory, "idx");
+  try {
+    try {
+      writeAll(index.fd, packIndexBytes(entries, checksum));
+      fsyncSync(index.fd);
+    } finally {
+      closeSync(index.fd);
+    }
+    if (options.sharedMode) { for (const path of [temporary, index.path]) chmodSync(path, 0o444); }
+    // The same content under the same name: what is there was synced by whoever put it there.
+    if (existsSync(`${name}.idx`) && existsSync(`${name}.pack`)) {
+      discard(temporary);
+      discard(index.path);
+    } else {
+      renameSync(temporary, `${name}.pack`);
+      renameSync(index.path, `${name}.idx`);
+    }
+    if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
+  } catch (error) {
+    discard(index.path);
+    throw error;
+  }
+  return `${name}.pack`;
+}
+
+/**
+ * Writes the listed objects as one pack into `packDirectory`.
+ * @returns the path of the `.pack` file, or null for an empty list
+ */
+export function storePack(
+  packDirectory: string,
+  objects: ObjectReader,
+  list: readonly Enumerated[],
+  options: StoreOptions = {},
+): string | null {
+  if (list.length === 0) return null;
+  const entries: PackedEntry[] = [];
+  const { path, fd } = temporaryFile(packDirectory, "pack");
+  try {
+    let checksum: Buffer;
+    try {
+      const chunks = writePack(objects, list, { onEntry: (entry) => entries.push(entry) });
+      let waiting: Buffer[] = [];
+      let size = 0;
+      let step = chunks.next();
+      for (; !step.done; step = chunks.next()) {
+        waiting.push(step.value);
+        size += step.value.length;
+        if (size < 1 << 18) continue;
+        writeAll(fd, Buffer.concat(waiting));
+        waiting = [];
+        size = 0;
+      }
+      writeAll(fd, Buffer.concat(waiting));
+      checksum = step.value;
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    return installPack(packDirectory, path, checksum, entries, options);
+  } catch (error) {
+    discard(path);
+    throw error;
+  }
+}
+
+/** Writes all of `data` at the file's position. */
+export function writeAll(fd: number, data: Uint8Array): void {
+  for (let done = 0; done < data.length;) done += writeSync(fd, data, done, data.length - done);
+}

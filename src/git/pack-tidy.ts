@@ -1,0 +1,150 @@
+/**
+ * Keeping the number of packs small. Every push and fetch of ours adds one small pack; when there are
+ * many, their entries are copied, as they are, into one pack, and the small ones are removed.
+ *
+ *   list candidates ─▶ copy entries into tmp_pack ─▶ install durably ─▶ unlink .idx, then .pack
+ *
+ * Safe beside other processes that do the same, or gc: a pack is only removed once all its objects are
+ * in one that this process has made durable; a candidate that vanishes meanwhile ends the attempt; a
+ * reader that finds a pack gone lists the directory again, as git does for its own repacking. Packs
+ * that say anything beyond their objects (.keep, .bitmap, .promisor, .mtimes) are left alone, and so is
+ * a directory with a multi-pack-index, which names its packs.
+ */
+import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
+import { closeSync, fsyncSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { crc32 } from "node:zlib";
+import { discard, installPack, temporaryFile, writeAll } from "./pack-store.ts";
+import { type PackedEntry, packHeader } from "./pack-write.ts";
+
+/** Small packs that may lie around before they are put together. */
+const MANY = 32;
+/** A pack this large is no longer worth copying. */
+const SMALL = 4 * 1024 * 1024;
+
+interface Candidate {
+  readonly name: string;
+  readonly data: Buffer;
+  /** Entries by offset. */
+  readonly entries: readonly PackedEntry[];
+}
+
+/**
+ * Puts the small packs of a directory together when there are many.
+ * @returns how many packs were replaced by one
+ */
+export function tidyPacks(packDirectory: string, sharedMode = 0): number {
+  const names = smallPacks(packDirectory);
+  if (names === null || names.length < MANY) return 0;
+  const candidates: Candidate[] = [];
+  try {
+    for (const name of names) {
+      const candidate = readCandidate(packDirectory, name);
+      if (candidate) candidates.push(candidate);
+    }
+    if (candidates.length < 2) return 0;
+    const made = combine(packDirectory, candidates, sharedMode);
+    for (const { name } of candidates) {
+      if (made === `${packDirectory}/${name}.pack`) continue;
+      // Without its index nobody looks for the pack.
+      for (const suffix of ["idx", "rev", "pack"]) discard(`${packDirectory}/${name}.${suffix}`);
+    }
+    return candidates.length;
+  } catch (error) {
+    // Another process tidied the same packs, or repacked: nothing is lost, and it was only tidying.
+    if ((error as { code?: string }).code === "ENOENT") return 0;
+    throw error;
+  }
+}
+
+/** Names (`pack-…`, without suffix) of complete small packs; null when the directory is off limits. */
+function smallPacks(packDirectory: string): string[] | null {
+  let files: string[];
+  try {
+    files = readdirSync(packDirectory);
+  } catch {
+    return null;
+  }
+  if (files.length < 2 * MANY) return [];
+  const suffixes = new Map<string, string[]>();
+  for (const file of files) {
+    if (file.startsWith("multi-pack-index")) return null;
+    const match = /^(pack-[0-9a-f]{40})\.(.+)$/.exec(file);
+    if (!match) continue;
+    const list = suffixes.get(match[1]!);
+    if (list) list.push(match[2]!);
+    else suffixes.set(match[1]!, [match[2]!]);
+  }
+  return [...suffixes].filter(([name, has]) =>
+    has.includes("idx") && has.includes("pack") &&
+    has.every((suffix) => suffix === "idx" || suffix === "pack" || suffix === "rev") &&
+    (statSync(`${packDirectory}/${name}.pack`, { throwIfNoEntry: false })?.size ?? SMALL) < SMALL
+  ).map(([name]) => name).sort();
+}
+
+/** The pack with its entries, or null when it holds deltas or isn't what its index says. */
+function readCandidate(packDirectory: string, name: string): Candidate | null {
+  const data = readFileSync(`${packDirectory}/${name}.pack`);
+  const index = readFileSync(`${packDirectory}/${name}.idx`);
+  if (index.length < 1072 || index.readUInt32BE(0) !== 0xff744f63 || index.readUInt32BE(4) !== 2) {
+    return null;
+  }
+  const count = index.readUInt32BE(8 + 255 * 4);
+  const end = data.length - 20;
+  if (data.length < 32 || data.readUInt32BE(8) !== count) return null;
+  if (index.length !== 1032 + count * 28 + 40) return null;
+  if (!createHash("sha1").update(data.subarray(0, end)).digest().equals(data.subarray(end))) {
+    return null;
+  }
+  const entries: PackedEntry[] = [];
+  for (let i = 0; i < count; i++) {
+    const offset = index.readUInt32BE(1032 + count * 24 + i * 4);
+    const type = offset < end ? (data[offset]! >> 4) & 7 : 0;
+    // Deltas by distance would point elsewhere after copying.
+    if (type < 1 || type > 4) return null;
+    entries.push({
+      oid: index.toString("hex", 1032 + i * 20, 1032 + i * 20 + 20),
+      offset,
+      crc: index.readUInt32BE(1032 + count * 20 + i * 4),
+    });
+  }
+  entries.sort((a, b) => a.offset - b.offset);
+  const intact = entries.every(({ offset, crc }, i) =>
+    crc32(data.subarray(offset, entries[i + 1]?.offset ?? end)) >>> 0 === crc
+  );
+  return intact ? { name, data, entries } : null;
+}
+
+function combine(
+  packDirectory: string,
+  candidates: readonly Candidate[],
+  sharedMode: number,
+): string {
+  const chunks: Buffer[] = [];
+  const entries = new Map<string, PackedEntry>();
+  let offset = 12;
+  for (const { data, entries: own } of candidates) {
+    for (const [i, entry] of own.entries()) {
+      if (entries.has(entry.oid)) continue;
+      const chunk = data.subarray(entry.offset, own[i + 1]?.offset ?? data.length - 20);
+      entries.set(entry.oid, { ...entry, offset });
+      chunks.push(chunk);
+      offset += chunk.length;
+    }
+  }
+  const body = Buffer.concat([packHeader(entries.size), ...chunks]);
+  const checksum = createHash("sha1").update(body).digest();
+  const { path, fd } = temporaryFile(packDirectory, "pack");
+  try {
+    try {
+      writeAll(fd, Buffer.concat([body, checksum]));
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    return installPack(packDirectory, path, checksum, [...entries.values()], { sharedMode });
+  } catch (error) {
+    discard(path);
+    throw error;
+  }
+}

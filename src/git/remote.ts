@@ -1,0 +1,164 @@
+/** From the name of a remote, or a url, to what a transport can open; and urls as they may be printed. */
+import { isAbsolute, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { AgentqError } from "../errors.ts";
+import { type GitConfig, rewriteUrl } from "./config.ts";
+
+export interface Remote {
+  /** The remote's name in the config; null when a url was given. */
+  readonly name: string | null;
+  readonly fetchUrl: string;
+  readonly pushUrl: string;
+}
+
+export type RemoteLocation =
+  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "http"; readonly url: URL }
+  | { readonly kind: "git"; readonly url: URL }
+  | {
+    readonly kind: "ssh";
+    readonly host: string;
+    readonly user: string | null;
+    readonly port: number | null;
+    readonly path: string;
+  };
+
+/**
+ * The urls behind a remote's name or url, `insteadOf` applied.
+ * @throws `remote-unknown` for a name the config doesn't have, when it can't be a url or path either
+ */
+export function resolveRemote(config: GitConfig | null, nameOrUrl: string): Remote {
+  const rewrite = (url: string, direction: "fetch" | "push") =>
+    config ? rewriteUrl(config, url, direction) : url;
+  const urls = config?.getAll(`remote.${nameOrUrl}.url`) ?? [];
+  const fetch = urls[0];
+  if (fetch !== undefined) {
+    const push = config!.getAll(`remote.${nameOrUrl}.pushurl`)[0];
+    return {
+      name: nameOrUrl,
+      fetchUrl: rewrite(fetch, "fetch"),
+      // pushInsteadOf doesn't apply to an explicit pushurl.
+      pushUrl: push === undefined ? rewrite(fetch, "push") : rewrite(push, "fetch"),
+    };
+  }
+  if (!/[/\\:]/.test(nameOrUrl) && nameOrUrl !== "." && nameOrUrl !== "..") {
+    const known = config?.subsections("remote") ?? [];
+    throw new AgentqError("remote-unknown", `There is no remote ${JSON.stringify(nameOrUrl)}.`, {
+      hint: known.length > 0
+        ? `Remotes here: ${known.map((name) => JSON.stringify(name)).join(", ")}. A url works too.`
+        : "This clone has no remotes: pass --remote URL, or add one with git remote add.",
+      details: { remote: nameOrUrl },
+    });
+  }
+  return {
+    name: null,
+    fetchUrl: rewrite(nameOrUrl, "fetch"),
+    pushUrl: rewrite(nameOrUrl, "push"),
+  };
+}
+
+/**
+ * What kind of origin a url names, as git reads it. `base` is where relative paths count from.
+ * @throws `url-unsupported`
+ */
+export function parseRemoteUrl(url: string, base: string): RemoteLocation {
+  if (url.includes("\0") || url.includes("\n")) {
+    throw new AgentqError("url-unsupported", "The remote's url has a NUL or newline in it.");
+  }
+  const scheme = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//.exec(url)?.[1]?.toLowerCase();
+  if (scheme === undefined) {
+    const colon = url.indexOf(":");
+    const slash = url.indexOf("/");
+    const scp = colon > 0 && (slash < 0 || colon < slash);
+    if (!scp || isAbsolute(url)) return { kind: "file", path: resolve(base, url) };
+    if (url.slice(colon).startsWith("::")) {
+      throw unsupported(url, "remote helpers are not supported");
+    }
+    return parseScp(url);
+  }
+  if (scheme === "file") return { kind: "file", path: filePath(url) };
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch {
+    throw unsupported(url, "it is malformed");
+  }
+  switch (scheme) {
+    case "http":
+    case "https":
+      if (parsed.hostname === "") throw unsupported(url, "it names no host");
+      return { kind: "http", url: parsed };
+    case "git":
+      return { kind: "git", url: parsed };
+    case "ssh":
+    case "git+ssh":
+    case "ssh+git":
+      return checkedSsh({
+        kind: "ssh",
+        host: decodeURIComponent(parsed.hostname.replace(/^\[(.*)\]$/, "$1")),
+        user: parsed.username === "" ? null : decodeURIComponent(parsed.username),
+        port: parsed.port === "" ? null : Number(parsed.port),
+        path: decodeURIComponent(parsed.pathname).replace(/^\/~/, "~"),
+      }, url);
+    default:
+      throw unsupported(url, `${scheme}:// is not supported`);
+  }
+}
+
+/** `user@host:path`, `[host]:path`, `[user@host:port]:path`. */
+function parseScp(url: string): RemoteLocation {
+  const match = /^(?:\[([^\]]+)\]|(?:([^@/]+)@)?(?:\[([^\]]+)\]|([^:/]+))):(.*)$/s.exec(url);
+  if (!match) throw unsupported(url, "it is malformed");
+  const bracketed = match[1] === undefined
+    ? null
+    : /^(?:([^@]+)@)?([^:]+)(?::(\d+))?$/.exec(match[1]);
+  return checkedSsh({
+    kind: "ssh",
+    host: bracketed?.[2] ?? match[1] ?? match[3] ?? match[4]!,
+    user: bracketed?.[1] ?? match[2] ?? null,
+    port: bracketed?.[3] ? Number(bracketed[3]) : null,
+    path: match[5]!,
+  }, url);
+}
+
+/** A host or user that begins with a dash would be read as an option by ssh. */
+function checkedSsh(
+  location: Extract<RemoteLocation, { kind: "ssh" }>,
+  url: string,
+): RemoteLocation {
+  if (location.host === "" || location.host.startsWith("-") || location.user?.startsWith("-")) {
+    throw unsupported(url, "its host is malformed");
+  }
+  if (location.path === "" || location.path.startsWith("-")) {
+    throw unsupported(url, "its path is malformed");
+  }
+  return location;
+}
+
+function filePath(url: string): string {
+  try {
+    return fileURLToPath(url.replace(/^file:\/\/localhost\//i, "file:///"));
+  } catch {
+    // Git takes everything behind file:// as it stands, percent signs and all.
+    const path = url.slice("file://".length);
+    if (isAbsolute(path)) return path;
+    throw unsupported(url, "a file url needs an absolute path");
+  }
+}
+
+function unsupported(url: string, why: string): AgentqError {
+  return new AgentqError("url-unsupported", `Can't use ${redactUrl(url)} as an origin: ${why}.`);
+}
+
+/** A url without user name, password, query and fragment: each may hold a secret. */
+export function redactUrl(url: string): string {
+  const match = /^([A-Za-z][A-Za-z0-9+.-]*:\/\/)([^/?#]*)([^?#]*)(.*)$/s.exec(url);
+  if (!match) return url;
+  const [, scheme, authority, path, rest] = match;
+  const at = authority!.lastIndexOf("@");
+  const ssh = /ssh/i.test(scheme!);
+  // The user name of an ssh url is an address, not a secret.
+  const user = at < 0 ? "" : ssh ? authority!.slice(0, at).replace(/:.*$/s, "") + "@" : "";
+  const secret = rest === "" ? "" : "?…";
+  return scheme + user + authority!.slice(at + 1) + path + secret;
+}
