@@ -185,6 +185,11 @@ export const ERROR_KINDS = {
   "server-error": { hint: "The server failed: its operator's log says why.", retryable: true },
   "protocol-error": { hint: "Is a git server behind that url? Try git ls-remote on it." },
   "push-too-large": { hint: "The server limits the size of a request: ask its operator." },
+
+  // merge
+  "unrelated-histories": {
+    hint: "Merge them by hand with git merge --allow-unrelated-histories, if that is meant.",
+  },
 } as const satisfies Record<string, ErrorKind>;
 
 /** A stable error code, a key of {@link ERROR_KINDS}. */

@@ -1,0 +1,41 @@
+/** New objects kept in memory on top of a database that is only read. */
+import { hashObject } from "../git/oid.ts";
+import type { ObjectDatabase, ObjectReader, ObjectType, Oid, RawObject } from "../git/types.ts";
+
+/** An object that exists in the overlay alone. */
+export interface NewObject {
+  readonly oid: Oid;
+  readonly type: ObjectType;
+  readonly data: Uint8Array;
+}
+
+export interface Overlay extends ObjectDatabase {
+  /** What was written and isn't in the database below, in the order of writing (blobs before trees). */
+  newObjects(): readonly NewObject[];
+}
+
+/**
+ * An object database that writes nothing to disk: a merge can be computed, judged and thrown away, or
+ * its {@link Overlay.newObjects} stored.
+ */
+export function overlay(below: ObjectReader): Overlay {
+  const added = new Map<Oid, NewObject>();
+  return {
+    read(oid: Oid): RawObject {
+      return added.get(oid) ?? below.read(oid);
+    },
+    has(oid: Oid): boolean {
+      return added.has(oid) || below.has(oid);
+    },
+    stat(oid: Oid): { type: ObjectType; size: number } {
+      const own = added.get(oid);
+      return own ? { type: own.type, size: own.data.length } : below.stat(oid);
+    },
+    write(type: ObjectType, data: Uint8Array): Oid {
+      const oid = hashObject(type, data);
+      if (!added.has(oid) && !below.has(oid)) added.set(oid, { oid, type, data });
+      return oid;
+    },
+    newObjects: () => [...added.values()],
+  };
+}
