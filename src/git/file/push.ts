@@ -15,7 +15,7 @@
  */
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
-import { sharedRepositoryMode } from "../config.ts";
+import { type GitConfig, openConfig, sharedRepositoryMode } from "../config.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
 import { checkObjectShape } from "../fsck-object.ts";
 import { isOid, ZERO_OID } from "../oid.ts";
@@ -23,7 +23,7 @@ import { storePack } from "../pack-store.ts";
 import { tidyPacks } from "../pack-tidy.ts";
 import { checkRefName } from "../ref-name.ts";
 import type { Repository } from "../repository.ts";
-import type { ObjectReader, Oid, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
+import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
 import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
 import { openQuarantine, type Quarantine } from "./quarantine.ts";
 import { refusedByPolicy } from "./receive-policy.ts";
@@ -40,14 +40,16 @@ export async function pushToFile(
 ): Promise<PushOutcome> {
   throwIfAborted(options.signal);
   checkUpdates(updates);
+  // Read anew each time: an operator's change must not wait for a watching lander to end.
+  const config = currentConfig(origin);
   const both = union(from, origin.objects);
   const moved = movedRefs(origin.commonDir, updates);
   if (moved.length > 0) return lost(moved);
-  const policy = refusedByPolicy(origin, updates, both);
+  const policy = refusedByPolicy(origin, config, updates, both);
   if (policy) return refused(updates, policy.reason, "", policy.ref);
 
   const list = newObjects(origin, both, updates, options);
-  const malformed = originChecksObjects(origin) ? firstMalformed(both, list) : null;
+  const malformed = originChecksObjects(config) ? firstMalformed(both, list) : null;
   if (malformed) return refused(updates, malformed, "");
 
   const hooks: HookHost = {
@@ -55,11 +57,11 @@ export async function pushToFile(
     hooksDir: hooksDirectory(
       origin.gitDir,
       origin.commonDir,
-      origin.config.getPath("core.hooksPath"),
+      config.getPath("core.hooksPath"),
     ),
   };
-  const sharedMode = sharedRepositoryMode(origin.config);
-  const refs = refHost(origin, sharedMode);
+  const sharedMode = sharedRepositoryMode(config);
+  const refs = refHost(origin, config, sharedMode);
   const objectsDirectory = origin.objects.directory;
   const packDirectory = origin.objects.packDirectory;
   const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
@@ -155,6 +157,13 @@ function checkUpdates(updates: readonly RefUpdate[]): void {
   }
 }
 
+function currentConfig(origin: Repository): GitConfig {
+  const { gitDir, commonDir } = origin;
+  const worktreeConfig = origin.config.getBoolean("extensions.worktreeConfig") ?? false;
+  const branch = () => origin.refs.read("HEAD")?.target ?? null;
+  return openConfig({ repository: { gitDir, commonDir, worktreeConfig, branch } });
+}
+
 /** What the origin lacks. Reading both sides, a shallow or partial clone is no hindrance. */
 function newObjects(
   origin: Repository,
@@ -188,7 +197,7 @@ function union(first: ObjectReader, second: ObjectReader): ObjectReader {
   };
 }
 
-function originChecksObjects({ config }: Repository): boolean {
+function originChecksObjects(config: GitConfig): boolean {
   return config.getBoolean("receive.fsckObjects") ?? config.getBoolean("transfer.fsckObjects") ??
     false;
 }
@@ -201,8 +210,7 @@ function firstMalformed(objects: ObjectReader, list: readonly Enumerated[]): str
   return null;
 }
 
-function refHost(origin: Repository, sharedMode: number): RefHost {
-  const { config } = origin;
+function refHost(origin: Repository, config: GitConfig, sharedMode: number): RefHost {
   const setting = config.get("core.logAllRefUpdates")?.toLowerCase();
   const always = setting === "always";
   const some = always ||

@@ -5,6 +5,7 @@
 import { readdirSync } from "node:fs";
 import { isAgentqError } from "../../errors.ts";
 import { parseCommitLinks } from "../commit.ts";
+import type { GitConfig } from "../config.ts";
 import { newCommits } from "../enumerate.ts";
 import { readRefUncached } from "../refs.ts";
 import type { Repository } from "../repository.ts";
@@ -20,10 +21,10 @@ export interface Refusal {
 /** The first update that the origin's own settings refuse, or null. `objects` reads both sides. */
 export function refusedByPolicy(
   origin: Repository,
+  config: GitConfig,
   updates: readonly RefUpdate[],
   objects: ObjectReader,
 ): Refusal | null {
-  const { config } = origin;
   const hidden = hiddenRefs(config, "receive");
   const proc = config.getAll("receive.procReceiveRefs");
   const noFastForwards = config.getBoolean("receive.denyNonFastForwards") ?? false;
@@ -41,7 +42,7 @@ export function refusedByPolicy(
     checkedOut ??= checkedOutBranches(origin);
     const where = checkedOut.get(target);
     if (where !== undefined) {
-      const reason = currentBranchRefusal(origin, where);
+      const reason = currentBranchRefusal(config, where);
       if (reason) return { ref, reason };
     }
     if (noFastForwards && old !== null && !contains(objects, oid, old)) {
@@ -82,8 +83,8 @@ function checkedOutBranches(origin: Repository): Map<string, string> {
   return found;
 }
 
-function currentBranchRefusal(origin: Repository, where: string): string | null {
-  const setting = (origin.config.get("receive.denyCurrentBranch") ?? "refuse").toLowerCase();
+function currentBranchRefusal(config: GitConfig, where: string): string | null {
+  const setting = (config.get("receive.denyCurrentBranch") ?? "refuse").toLowerCase();
   switch (setting) {
     case "ignore":
     case "warn":

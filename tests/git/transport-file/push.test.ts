@@ -1,0 +1,449 @@
+import assert from "node:assert/strict";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { isAgentqError } from "../../../src/errors.ts";
+import { openOrigin } from "../../../src/git/origin.ts";
+import { openRepository } from "../../../src/git/repository.ts";
+import type { Origin, PushOutcome, RefUpdate } from "../../../src/git/types.ts";
+import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
+
+interface Setup {
+  bare: string;
+  work: string;
+  first: string;
+  origin: Origin;
+  push(updates: readonly RefUpdate[], remoteHas?: string[]): Promise<PushOutcome>;
+}
+
+/** A bare origin with one commit on main and a clone of it. */
+async function setup(options: { bare?: boolean } = {}): Promise<Setup> {
+  const work = makeRepo();
+  const first = commit(work, "first", { "a.txt": "a\n", "dir/b.txt": "b\n" });
+  const bare = tempDir();
+  git(bare, "clone", "-q", ...(options.bare === false ? [] : ["--bare"]), work, ".");
+  const origin = await openOrigin(bare);
+  const repository = openRepository(work);
+  return {
+    bare,
+    work,
+    first,
+    origin,
+    push: (updates, remoteHas) =>
+      origin.push(updates, repository.objects, remoteHas ? { remoteHas } : {}),
+  };
+}
+
+function hook(bare: string, name: string, script: string, mode = 0o755): void {
+  write(bare, `hooks/${name}`, script);
+  chmodSync(join(bare, "hooks", name), mode);
+}
+
+function noLeftovers(bare: string): void {
+  const found = readdirSync(bare, { recursive: true }).map(String)
+    .filter((name) => /\.lock$|tmp_|agentq/.test(name));
+  assert.deepEqual(found, []);
+  assert.match(git(bare, "fsck", "--full", "--strict").trim(), /^(dangling .*\n?)*$/);
+}
+
+const packs = (bare: string) =>
+  readdirSync(join(bare, "objects/pack")).filter((name) => name.endsWith(".pack")).length;
+
+test("push() moves several refs at once, with their objects, and git agrees", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second", { "dir/b.txt": "b2\n", "new/deep/c": "c\n" });
+  const outcome = await push([
+    { ref: "refs/weave/main/lock", old: null, new: first },
+    { ref: "refs/heads/main", old: first, new: second },
+    { ref: "refs/weave/main/done", old: null, new: second },
+  ], [first]);
+  assert.deepEqual(outcome, { status: "won" });
+  assert.equal(git(bare, "rev-parse", "main"), second);
+  assert.equal(git(bare, "rev-parse", "refs/weave/main/done"), second);
+  assert.equal(git(bare, "ls-tree", "-r", "main"), git(work, "ls-tree", "-r", "HEAD"));
+  noLeftovers(bare);
+});
+
+test("push() sends only what the origin lacks", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second", { "dir/b.txt": "b2\n" });
+  assert.equal(
+    (await push([{ ref: "refs/heads/main", old: first, new: second }], [first])).status,
+    "won",
+  );
+  const idx = readdirSync(join(bare, "objects/pack")).filter((name) => name.endsWith(".idx"));
+  const counts = idx.map((name) =>
+    tryGit(bare, ["show-index"], { input: readFileSync(join(bare, "objects/pack", name)) })
+      .stdout.trim().split("\n").length
+  );
+  // One commit, the root tree, dir/ and one blob.
+  assert.ok(counts.includes(4), String(counts));
+});
+
+test("push() loses against any ref that moved and changes nothing", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second");
+  const before = packs(bare);
+  const outcome = await push([
+    { ref: "refs/heads/main", old: second, new: first },
+    { ref: "refs/heads/other", old: null, new: second },
+  ]);
+  assert.equal(outcome.status, "lost");
+  assert.deepEqual(outcome.status === "lost" && outcome.refs, ["refs/heads/main"]);
+  const exists = await push([{ ref: "refs/heads/main", old: null, new: second }]);
+  assert.equal(exists.status, "lost");
+  assert.equal(git(bare, "rev-parse", "main"), first);
+  assert.equal(tryGit(bare, ["rev-parse", "--verify", "-q", "refs/heads/other"]).status, 1);
+  assert.equal(packs(bare), before);
+  noLeftovers(bare);
+});
+
+test("push() finds old values in packed-refs", async () => {
+  const { bare, work, first, push } = await setup();
+  git(bare, "pack-refs", "--all", "--prune");
+  const second = commit(work, "second");
+  assert.equal((await push([{ ref: "refs/heads/main", old: null, new: second }])).status, "lost");
+  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
+  git(bare, "pack-refs", "--all", "--prune");
+  assert.equal(git(bare, "rev-parse", "main"), second);
+});
+
+test("push() refuses a name below or above another ref, loose or packed", async () => {
+  for (const pack of [false, true]) {
+    const { bare, first, push } = await setup();
+    git(bare, "update-ref", "refs/heads/a/b", first);
+    if (pack) git(bare, "pack-refs", "--all", "--prune");
+    for (const ref of ["refs/heads/a", "refs/heads/a/b/c"]) {
+      const outcome = await push([
+        { ref: "refs/heads/fine", old: null, new: first },
+        { ref, old: null, new: first },
+      ]);
+      assert.equal(outcome.status, "refused", `${ref} ${pack}`);
+      assert.equal(tryGit(bare, ["rev-parse", "--verify", "-q", "refs/heads/fine"]).status, 1);
+    }
+    noLeftovers(bare);
+  }
+});
+
+test("push() replaces an empty directory that a deleted ref has left", async () => {
+  const { bare, first, push } = await setup();
+  mkdirSync(join(bare, "refs/heads/gone/deep"), { recursive: true });
+  const outcome = await push([{ ref: "refs/heads/gone", old: null, new: first }]);
+  assert.equal(outcome.status, "won");
+  assert.equal(git(bare, "rev-parse", "refs/heads/gone"), first);
+});
+
+test("push() follows a symbolic ref to the branch it names", async () => {
+  const { bare, work, first, push } = await setup();
+  git(bare, "symbolic-ref", "refs/heads/alias", "refs/heads/main");
+  const second = commit(work, "second");
+  assert.equal((await push([{ ref: "refs/heads/alias", old: first, new: second }])).status, "won");
+  assert.equal(git(bare, "symbolic-ref", "refs/heads/alias"), "refs/heads/main");
+  assert.equal(git(bare, "rev-parse", "main"), second);
+});
+
+test("push() honours receive.denyNonFastForwards for branches", async () => {
+  const { bare, work, first, push } = await setup();
+  git(bare, "config", "receive.denyNonFastForwards", "true");
+  const second = commit(work, "second");
+  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
+  const back = await push([{ ref: "refs/heads/main", old: second, new: first }]);
+  assert.equal(back.status, "refused");
+  assert.match(back.status === "refused" ? back.message : "", /denyNonFastForwards/);
+  git(bare, "config", "receive.denyNonFastForwards", "false");
+  assert.equal((await push([{ ref: "refs/heads/main", old: second, new: first }])).status, "won");
+});
+
+test("push() refuses a branch that the origin has checked out, in any work tree", async () => {
+  const { bare, work, first, push } = await setup({ bare: false });
+  const second = commit(work, "second");
+  const update = { ref: "refs/heads/main", old: first, new: second };
+  const outcome = await push([update]);
+  assert.equal(outcome.status, "refused");
+  assert.match(outcome.status === "refused" ? outcome.message : "", /denyCurrentBranch/);
+  git(bare, "branch", "side");
+  git(bare, "worktree", "add", "-q", tempDir() + "/wt", "side");
+  assert.equal(
+    (await push([{ ref: "refs/heads/side", old: first, new: second }])).status,
+    "refused",
+  );
+  assert.equal((await push([{ ref: "refs/heads/free", old: null, new: second }])).status, "won");
+  git(bare, "config", "receive.denyCurrentBranch", "ignore");
+  assert.equal((await push([update])).status, "won");
+});
+
+test("push() refuses a branch that would not hold a commit", async () => {
+  const { work, push } = await setup();
+  const tree = git(work, "rev-parse", "HEAD^{tree}");
+  assert.equal((await push([{ ref: "refs/heads/tree", old: null, new: tree }])).status, "refused");
+});
+
+test("push() lets nobody push to hidden refs, and refs() doesn't show them", async () => {
+  const { bare, first, origin, push } = await setup();
+  git(bare, "update-ref", "refs/secret/x", first);
+  git(bare, "config", "transfer.hideRefs", "refs/secret");
+  assert.equal((await push([{ ref: "refs/secret/y", old: null, new: first }])).status, "refused");
+  const { refs, head } = await (await openOrigin(bare)).refs(["refs/"]);
+  assert.deepEqual([...refs.keys()], ["refs/heads/main"]);
+  assert.equal(head, "refs/heads/main");
+  origin.close();
+});
+
+test("hooks see git's arguments, input and environment, and the objects in quarantine", async () => {
+  const { bare, work, first, push } = await setup();
+  const log = join(bare, "log");
+  for (
+    const name of ["pre-receive", "update", "reference-transaction", "post-receive", "post-update"]
+  ) {
+    const input = name === "update" || name === "post-update" ? "" : "; cat";
+    hook(
+      bare,
+      name,
+      `#!/bin/sh\n{ echo "== ${name} $* GIT_DIR=$GIT_DIR cwd=$(pwd) q=\${GIT_QUARANTINE_PATH:+yes}"${input}; } >> ${log}\n` +
+        (name === "pre-receive"
+          ? `while read -r old new ref; do git cat-file -t "$new" >> ${log} && git rev-list --objects --not --all --not "$new" >/dev/null; done\n`
+          : ""),
+    );
+  }
+  const second = commit(work, "second");
+  const zero = "0".repeat(40);
+  const outcome = await push([
+    { ref: "refs/heads/main", old: first, new: second },
+    { ref: "refs/heads/new", old: null, new: second },
+  ]);
+  assert.deepEqual(outcome, { status: "won" });
+  const input = `${first} ${second} refs/heads/main\n${zero} ${second} refs/heads/new\n`;
+  const where = `GIT_DIR=. cwd=${bare}`;
+  assert.equal(
+    readFileSync(log, "utf8"),
+    `== pre-receive  ${where} q=yes\n${input}` +
+      `== update refs/heads/main ${first} ${second} ${where} q=\n` +
+      `== update refs/heads/new ${zero} ${second} ${where} q=\n` +
+      `== reference-transaction prepared ${where} q=\n${input}` +
+      `== reference-transaction committed ${where} q=\n${input}` +
+      `== post-receive  ${where} q=\n${input}` +
+      `== post-update refs/heads/main refs/heads/new ${where} q=\n`,
+  );
+  noLeftovers(bare);
+});
+
+test("pre-receive reads the pushed objects from quarantine", async () => {
+  const { bare, work, first, push } = await setup();
+  hook(
+    bare,
+    "pre-receive",
+    `#!/bin/sh\nread -r old new ref\ngit cat-file -t "$new" && git show "$new:a.txt" && exit 1\n`,
+  );
+  const second = commit(work, "second", { "a.txt": "in quarantine\n" });
+  const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+  assert.equal(outcome.status, "refused");
+  assert.equal(outcome.status === "refused" && outcome.remoteOutput, "commit\nin quarantine\n");
+  assert.equal(tryGit(bare, ["cat-file", "-e", second]).status !== 0, true);
+  noLeftovers(bare);
+});
+
+for (const name of ["pre-receive", "update", "reference-transaction"]) {
+  test(`a ${name} hook that declines refuses the whole push in its own words`, async () => {
+    const { bare, work, first, push } = await setup();
+    hook(
+      bare,
+      name,
+      `#!/bin/sh\n[ "$1" = aborted ] && exit 0\necho "not on my watch" >&2\nexit 3\n`,
+    );
+    const second = commit(work, "second");
+    const outcome = await push([
+      { ref: "refs/heads/main", old: first, new: second },
+      { ref: "refs/heads/new", old: null, new: second },
+    ]);
+    assert.ok(outcome.status === "refused");
+    assert.match(outcome.message, /exit 3/);
+    assert.equal(outcome.remoteOutput, "not on my watch\n");
+    assert.equal(git(bare, "rev-parse", "main"), first);
+    noLeftovers(bare);
+  });
+
+  test(`a ${name} hook that can't be run refuses the push`, async () => {
+    const { bare, work, first, push } = await setup();
+    const second = commit(work, "second");
+    const update = { ref: "refs/heads/main", old: first, new: second };
+    hook(bare, name, "#!/bin/sh\nexit 0\n", 0o644);
+    const closed = await push([update]);
+    assert.ok(closed.status === "refused");
+    assert.match(closed.message, /not executable/);
+    hook(bare, name, "#!/no/such/interpreter\n");
+    const missing = await push([update]);
+    assert.ok(missing.status === "refused");
+    assert.match(missing.message, /could not be run/);
+    assert.equal(git(bare, "rev-parse", "main"), first);
+    hook(bare, name, "exit 0\n");
+    assert.equal((await push([update])).status, "won", "without #! line");
+    noLeftovers(bare);
+  });
+}
+
+test("core.hooksPath is where hooks are looked for", async () => {
+  const { bare, work, first, push } = await setup();
+  write(bare, "elsewhere/pre-receive", "#!/bin/sh\nexit 1\n");
+  chmodSync(join(bare, "elsewhere/pre-receive"), 0o755);
+  git(bare, "config", "core.hooksPath", "elsewhere");
+  const second = commit(work, "second");
+  assert.equal(
+    (await push([{ ref: "refs/heads/main", old: first, new: second }])).status,
+    "refused",
+  );
+});
+
+test("core.sharedRepository decides the modes of what is written", async () => {
+  const { bare, work, first, push } = await setup();
+  git(bare, "config", "core.sharedRepository", "group");
+  const second = commit(work, "second");
+  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
+  assert.equal(lstatSync(join(bare, "refs/heads/main")).mode & 0o660, 0o660);
+});
+
+test("reflogs are written where git writes them, and git reads them", async () => {
+  const { bare, work, first, push } = await setup();
+  git(bare, "config", "core.logAllRefUpdates", "true");
+  const second = commit(work, "second");
+  await push([
+    { ref: "refs/heads/main", old: first, new: second },
+    { ref: "refs/weave/main/lock", old: null, new: second },
+  ]);
+  assert.match(
+    git(bare, "reflog", "show", "--format=%H %gs", "main"),
+    new RegExp(`^${second} push`),
+  );
+  assert.match(
+    git(bare, "reflog", "show", "--format=%H %gs", "HEAD"),
+    new RegExp(`^${second} push`),
+  );
+  assert.equal(existsSync(join(bare, "logs/refs/weave/main/lock")), false);
+});
+
+test("a lock that git or someone unknown holds is waited for, then named", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second");
+  const lock = join(bare, "refs/heads/main.lock");
+  writeFileSync(lock, "");
+  const update = { ref: "refs/heads/main", old: first, new: second };
+  const waiting = push([update]);
+  setTimeout(() => {
+    // git gives up its lock
+    tryGit(bare, ["--version"]);
+    import("node:fs").then((fs) => fs.unlinkSync(lock));
+  }, 50);
+  assert.deepEqual(await waiting, { status: "won" });
+
+  const { prepareRefs } = await import("../../../src/git/file/ref-transaction.ts");
+  const host = { commonDir: bare, sharedMode: 0, logs: () => false, identity: () => "a <a@b>" };
+  writeFileSync(lock, "");
+  const next = [{ ref: "refs/heads/main", old: second, new: first }];
+  await assert.rejects(prepareRefs(host, next, { lockTimeoutMs: 30 }), (error) => {
+    assert.ok(isAgentqError(error, "ref-locked"));
+    assert.match(error.message, /main\.lock/);
+    return true;
+  });
+  assert.ok(existsSync(lock));
+});
+
+test("a ref that moves while its lock is waited for is lost at once", async () => {
+  const { bare, work, first } = await setup();
+  const second = commit(work, "second");
+  const { prepareRefs } = await import("../../../src/git/file/ref-transaction.ts");
+  const host = { commonDir: bare, sharedMode: 0, logs: () => false, identity: () => "a <a@b>" };
+  writeFileSync(join(bare, "refs/heads/main.lock"), "");
+  const outcome = prepareRefs(host, [{ ref: "refs/heads/main", old: first, new: second }]);
+  setTimeout(() => writeFileSync(join(bare, "refs/heads/main"), `${second}\n`), 30);
+  assert.deepEqual(await outcome, { status: "lost", refs: ["refs/heads/main"] });
+});
+
+test("a lock whose owner is proven gone is broken; anyone else's is not", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second");
+  const { processIdentity } = await import("../../../src/platform/host.ts");
+  const { breakStaleLock } = await import("../../../src/git/file/ref-lock.ts");
+  const lock = join(bare, "refs/heads/main.lock");
+  const owner = { agentq: "lock", nonce: "0123456789abcdef", ...processIdentity() };
+  // Alive.
+  symlinkSync(JSON.stringify(owner), lock);
+  assert.equal(breakStaleLock(lock), false);
+  // Another boot, another pid namespace: not provable.
+  for (const change of [{ bootId: "elsewhere" }, { pidNamespace: "pid:[1]" }]) {
+    const other = join(bare, "refs/heads/x.lock");
+    symlinkSync(JSON.stringify({ ...owner, pid: 2 ** 22 + 1, ...change }), other);
+    assert.equal(breakStaleLock(other), false);
+    (await import("node:fs")).unlinkSync(other);
+  }
+  (await import("node:fs")).unlinkSync(lock);
+  // No process can have this pid on Linux.
+  symlinkSync(JSON.stringify({ ...owner, pid: 2 ** 22 + 1 }), lock);
+  assert.deepEqual(await push([{ ref: "refs/heads/main", old: first, new: second }]), {
+    status: "won",
+  });
+  noLeftovers(bare);
+});
+
+test("a breaker that died while breaking is broken in turn", async () => {
+  const { bare, work, first, push } = await setup();
+  const second = commit(work, "second");
+  const { processIdentity } = await import("../../../src/platform/host.ts");
+  const dead = (nonce: string) =>
+    JSON.stringify({ agentq: "lock", nonce, ...processIdentity(), pid: 2 ** 22 + 1 });
+  symlinkSync(dead("aaaaaaaaaaaaaaaa"), join(bare, "refs/heads/main.lock"));
+  symlinkSync(
+    dead("bbbbbbbbbbbbbbbb"),
+    join(bare, "refs/heads/.agentq-break-aaaaaaaaaaaaaaaa.lock"),
+  );
+  assert.deepEqual(await push([{ ref: "refs/heads/main", old: first, new: second }]), {
+    status: "won",
+  });
+  noLeftovers(bare);
+});
+
+test("readCommits() gives the commits that are there, and only commits", async () => {
+  const { work, first, origin } = await setup();
+  const tree = git(work, "rev-parse", "HEAD^{tree}");
+  const found = await origin.readCommits([first, "f".repeat(40), tree]);
+  assert.deepEqual([...found.keys()], [first]);
+  assert.match(new TextDecoder().decode(found.get(first)), /^tree /);
+});
+
+test("fetch() brings what is missing, complete", async () => {
+  const { bare, work, first, origin } = await setup();
+  const clone = tempDir();
+  git(clone, "clone", "-q", bare, ".");
+  const second = commit(work, "second", { "dir/b.txt": "2\n" });
+  git(work, "push", "-q", bare, "HEAD:refs/heads/feat");
+  const repository = openRepository(clone);
+  await origin.fetch([second], repository.objects, { haves: [first] });
+  assert.ok(repository.objects.has(second));
+  assert.equal(git(clone, "rev-list", "--objects", second).split("\n").length, 9);
+  assert.match(git(clone, "fsck", "--full"), /^(dangling .*\n?)*$/);
+  const empty = makeRepo();
+  await origin.fetch([second], openRepository(empty).objects);
+  git(empty, "update-ref", "refs/heads/main", second);
+  assert.equal(git(empty, "fsck", "--full", "--strict"), "");
+  await assert.rejects(
+    origin.fetch(["f".repeat(40)], repository.objects),
+    (error) => isAgentqError(error, "object-missing"),
+  );
+});
+
+test("openOrigin() finds what git finds, and nothing above it", async () => {
+  const { bare, work } = await setup();
+  assert.equal((await openOrigin(work)).kind, "file");
+  assert.equal((await openOrigin(`file://${bare}`)).kind, "file");
+  mkdirSync(join(work, "sub"));
+  for (const path of [join(work, "sub"), join(bare, "refs"), "/no/such/place"]) {
+    await assert.rejects(openOrigin(path), (error) => isAgentqError(error, "origin-not-found"));
+  }
+});
