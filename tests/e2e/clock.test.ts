@@ -29,37 +29,53 @@ function withClock(agent: Agent): (offset: string) => void {
 
 const HOUR = 3_600_000;
 
-scenario("the holder's and a waiter's clocks jump an hour forward and back: no takeover", async () => {
-  const origin = makeOrigin();
-  const holder = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
-  const waiter = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
-  const holderClock = withClock(holder);
-  const waiterClock = withClock(waiter);
-  agentCommit(holder, { "h.txt": "h\n" });
-  agentCommit(waiter, { "w.txt": "w\n" });
-  const gate = makeGate();
-  const landing = start(holder, ["submit", "--json", "--verify-cmd", verifyCommand(origin, gate.shell)]);
-  await gate.reached();
-  const waiting = start(waiter, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
-  for (const [mine, theirs] of [["+3600", "-3600"], ["-3600", "+3600"], ["+3600", "+3600"], ["+0", "-3600"]]) {
-    holderClock(mine!);
-    waiterClock(theirs!);
-    await sleep(1200);
-  }
-  gate.open();
-  const [one, two] = await Promise.all([landing.done, waiting.done]);
-  assert.equal(one.status, 0, one.stdout + one.stderr);
-  assert.equal(two.status, 0, two.stdout + two.stderr);
-  assert.equal(logLines(origin.verifyLog).filter((line) => line.startsWith("start 0 ")).length, 1);
-  const chain = readChain(origin, "lock").map((entry) => entry.message);
-  const last = chain.findLastIndex((entry) => entry.holder === one.json.lander);
-  const held = chain.slice(0, last + 1);
-  assert.ok(held.every((entry) => entry.by === one.json.lander), "taken over while alive");
-  // The clock really did jump for the holder: its renewals say so.
-  const times = held.map((entry) => entry.at);
-  assert.ok(Math.max(...times) - Math.min(...times) > 1.5 * HOUR, `${times}`);
-  checkLaws(origin);
-});
+scenario(
+  "the holder's and a waiter's clocks jump an hour forward and back: no takeover",
+  async () => {
+    const origin = makeOrigin();
+    const holder = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
+    const waiter = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
+    const holderClock = withClock(holder);
+    const waiterClock = withClock(waiter);
+    agentCommit(holder, { "h.txt": "h\n" });
+    agentCommit(waiter, { "w.txt": "w\n" });
+    const gate = makeGate();
+    const landing = start(holder, [
+      "submit",
+      "--json",
+      "--verify-cmd",
+      verifyCommand(origin, gate.shell),
+    ]);
+    await gate.reached();
+    const waiting = start(waiter, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
+    for (
+      const [mine, theirs] of [["+3600", "-3600"], ["-3600", "+3600"], ["+3600", "+3600"], [
+        "+0",
+        "-3600",
+      ]]
+    ) {
+      holderClock(mine!);
+      waiterClock(theirs!);
+      await sleep(1200);
+    }
+    gate.open();
+    const [one, two] = await Promise.all([landing.done, waiting.done]);
+    assert.equal(one.status, 0, one.stdout + one.stderr);
+    assert.equal(two.status, 0, two.stdout + two.stderr);
+    assert.equal(
+      logLines(origin.verifyLog).filter((line) => line.startsWith("start 0 ")).length,
+      1,
+    );
+    const chain = readChain(origin, "lock").map((entry) => entry.message);
+    const last = chain.findLastIndex((entry) => entry.holder === one.json.lander);
+    const held = chain.slice(0, last + 1);
+    assert.ok(held.every((entry) => entry.by === one.json.lander), "taken over while alive");
+    // The clock really did jump for the holder: its renewals say so.
+    const times = held.map((entry) => entry.at);
+    assert.ok(Math.max(...times) - Math.min(...times) > 1.5 * HOUR, `${times}`);
+    checkLaws(origin);
+  },
+);
 
 scenario("a dead holder is taken over although the waiter's clock went back an hour", async () => {
   const origin = makeOrigin();

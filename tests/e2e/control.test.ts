@@ -1,11 +1,26 @@
 /** Cancel, pause and resume against landings in flight: what was cancelled never lands afterwards. */
 import assert from "node:assert/strict";
-import { type Agent, agentCommit, makeAgent, run, runJson, type Running, start } from "./harness/agent.ts";
+import {
+  type Agent,
+  agentCommit,
+  makeAgent,
+  run,
+  runJson,
+  type Running,
+  start,
+} from "./harness/agent.ts";
 import { readChain, results } from "./harness/chains.ts";
 import { type Gate, makeGate, onRef } from "./harness/faults.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
-  installHooks, makeOrigin, refOf, setHook, type TestOrigin, tipOf, verifyCommand } from "./harness/origin.ts";
+  installHooks,
+  makeOrigin,
+  refOf,
+  setHook,
+  type TestOrigin,
+  tipOf,
+  verifyCommand,
+} from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
 import { type MakeOrigin, overBoth } from "./harness/transports.ts";
 
@@ -32,7 +47,12 @@ async function heldAt(make: MakeOrigin, step: Step): Promise<Held> {
   const other = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "60" } });
   agentCommit(submitter, { "s.txt": "s\n" });
   const then = step === "verifying" ? gate.shell : ":";
-  const running = start(submitter, ["submit", "--json", "--verify-cmd", verifyCommand(origin, then)]);
+  const running = start(submitter, [
+    "submit",
+    "--json",
+    "--verify-cmd",
+    verifyCommand(origin, then),
+  ]);
   await gate.reached();
   return { origin, gate, submitter, other, running };
 }
@@ -88,42 +108,48 @@ scenario("cancel a queued ticket that nobody is landing, and one of several", as
   checkLaws(origin);
 });
 
-scenario("cancel of a ticket that is done answers with its result; of one that doesn't exist fails", async () => {
-  const origin = makeOrigin();
-  const a = makeAgent(origin);
-  const candidate = agentCommit(a, { "a.txt": "a\n" });
-  await runJson(a, ["submit"]);
-  const refs = refOf(origin, "refs/weave/main/lock");
-  const late = await run(a, ["cancel", "0", "--json"]);
-  assert.equal(late.json.landed, candidate);
-  assert.equal(late.json.outcome, "landed");
-  const unknown = await run(a, ["cancel", "7", "--json"]);
-  assert.equal(unknown.json.schema, "agentq.error/1");
-  assert.notEqual(unknown.status, 0);
-  assert.equal(refOf(origin, "refs/weave/main/lock"), refs, "nothing was changed");
-  assert.equal(results(origin).length, 1);
-  checkLaws(origin);
-});
+scenario(
+  "cancel of a ticket that is done answers with its result; of one that doesn't exist fails",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    const candidate = agentCommit(a, { "a.txt": "a\n" });
+    await runJson(a, ["submit"]);
+    const refs = refOf(origin, "refs/weave/main/lock");
+    const late = await run(a, ["cancel", "0", "--json"]);
+    assert.equal(late.json.landed, candidate);
+    assert.equal(late.json.outcome, "landed");
+    const unknown = await run(a, ["cancel", "7", "--json"]);
+    assert.equal(unknown.json.schema, "agentq.error/1");
+    assert.notEqual(unknown.status, 0);
+    assert.equal(refOf(origin, "refs/weave/main/lock"), refs, "nothing was changed");
+    assert.equal(results(origin).length, 1);
+    checkLaws(origin);
+  },
+);
 
-scenario("cancel after the landing was applied but before its lander knows: the result stands", async () => {
-  const gate = makeGate();
-  const origin = makeOrigin();
-  const hook = `while read -r old new ref; do
+scenario(
+  "cancel after the landing was applied but before its lander knows: the result stands",
+  async () => {
+    const gate = makeGate();
+    const origin = makeOrigin();
+    const hook = `while read -r old new ref; do
   if [ "$ref" = refs/heads/main ]; then echo "$old $new" >> ${origin.movesLog}; ${gate.shell}; fi
 done
 `;
-  setHook(origin, "post-receive", hook);
-  const a = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "60" } });
-  const other = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "60" } });
-  const candidate = agentCommit(a, { "a.txt": "a\n" });
-  const running = start(a, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
-  await gate.reached();
-  const late = await run(other, ["cancel", "0", "--json"]);
-  assert.equal(late.json.landed, candidate, late.stdout + late.stderr);
-  gate.open();
-  assert.equal((await running.done).status, 0);
-  checkLaws(origin);
-});
+    setHook(origin, "post-receive", hook);
+    const a = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "60" } });
+    const other = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "60" } });
+    const candidate = agentCommit(a, { "a.txt": "a\n" });
+    const running = start(a, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
+    await gate.reached();
+    const late = await run(other, ["cancel", "0", "--json"]);
+    assert.equal(late.json.landed, candidate, late.stdout + late.stderr);
+    gate.open();
+    assert.equal((await running.done).status, 0);
+    checkLaws(origin);
+  },
+);
 
 scenario("control state is carried forward through acquire, renewal and release", async () => {
   const origin = makeOrigin();

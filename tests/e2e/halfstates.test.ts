@@ -7,9 +7,16 @@ import { git } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { readChain, results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
-import { chainRef, makeOrigin, refOf, type TestOrigin, tipOf, verifyCommand } from "./harness/origin.ts";
+import {
+  chainRef,
+  makeOrigin,
+  refOf,
+  type TestOrigin,
+  tipOf,
+  verifyCommand,
+} from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
-import { overBoth, type MakeOrigin } from "./harness/transports.ts";
+import { type MakeOrigin, overBoth } from "./harness/transports.ts";
 
 const SHORT = { AGENTQ_LEASE_TTL: "0.5" };
 
@@ -39,7 +46,12 @@ async function landed(make: MakeOrigin, kind: "merge" | "fast-forward", first: b
   }
   const refs = ["refs/heads/main", chainRef(origin, "done")];
   const before = refs.map((ref) => refOf(origin, ref));
-  const { ticket } = await runJson(agents[1]!, ["submit", "--no-wait", "--verify-cmd", verifyCommand(origin)]);
+  const { ticket } = await runJson(agents[1]!, [
+    "submit",
+    "--no-wait",
+    "--verify-cmd",
+    verifyCommand(origin),
+  ]);
   assert.equal((await run(agents[1]!, ["land"])).status, 0);
   const moves = refs.map((ref, i) => ({ ref, before: before[i]!, after: refOf(origin, ref)! }));
   // The lock's entries of this landing: …, acquire, renewal with the landing, release.
@@ -76,12 +88,18 @@ for (const [kind, first, over] of KINDS) {
     const landedCommit = moves[0]!.after;
     for (const state of STATES) {
       const moved = NAMES.filter((_, i) => state & (1 << i)).join("+") || "nothing";
-      moves.forEach((move, i) => setRef(origin, move.ref, state & (1 << i) ? complete[i]! : move.before));
+      moves.forEach((move, i) =>
+        setRef(origin, move.ref, state & (1 << i) ? complete[i]! : move.before)
+      );
       const rescuer = makeAgent(origin, { env: SHORT });
       const lander = await run(rescuer, ["land"]);
       assert.equal(lander.status, 0, `moved: ${moved}: ${lander.stderr}`);
       const result = await runJson(rescuer, ["wait", String(ticket)]);
-      assert.deepEqual([result.outcome, result.landed], ["landed", landedCommit], `moved: ${moved}`);
+      assert.deepEqual(
+        [result.outcome, result.landed],
+        ["landed", landedCommit],
+        `moved: ${moved}`,
+      );
       assert.equal(tipOf(origin), landedCommit, `moved: ${moved}`);
       assert.equal(results(origin).length, ticket + 1, `moved: ${moved}`);
       if (state & 0b010) {

@@ -5,8 +5,15 @@ import { join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { chainCommit, weaveLandAll, weaveSubmit } from "./harness/weave.ts";
 import { checkLaws } from "./harness/laws.ts";
-import { makeAgent, agentCommit } from "./harness/agent.ts";
-import { chainRef, logLines, makeOrigin, pushOutside, tipOf, type TestOrigin } from "./harness/origin.ts";
+import { agentCommit, makeAgent } from "./harness/agent.ts";
+import {
+  chainRef,
+  logLines,
+  makeOrigin,
+  pushOutside,
+  type TestOrigin,
+  tipOf,
+} from "./harness/origin.ts";
 import { results } from "./harness/chains.ts";
 import { scenario } from "./harness/scenario.ts";
 
@@ -35,27 +42,37 @@ scenario("the checker notices a branch that moved without a result", () => {
   checkLaws(origin, { outside: [outside] });
 });
 
-scenario("the checker notices a second result, a missing result, a held lock, an unverified landing", () => {
-  const twice = landedQueue();
-  const done = git(twice.dir, "rev-parse", chainRef(twice, "done"));
-  const repeat = { ...results(twice)[1]!, landed: null, reason: "merge refused" };
-  git(twice.dir, "update-ref", chainRef(twice, "done"), chainCommit(twice.dir, [done], { kind: "result", ...repeat }));
-  assert.throws(() => checkLaws(twice), /one result a ticket/);
+scenario(
+  "the checker notices a second result, a missing result, a held lock, an unverified landing",
+  () => {
+    const twice = landedQueue();
+    const done = git(twice.dir, "rev-parse", chainRef(twice, "done"));
+    const repeat = { ...results(twice)[1]!, landed: null, reason: "merge refused" };
+    git(
+      twice.dir,
+      "update-ref",
+      chainRef(twice, "done"),
+      chainCommit(twice.dir, [done], { kind: "result", ...repeat }),
+    );
+    assert.throws(() => checkLaws(twice), /one result a ticket/);
 
-  const missing = landedQueue();
-  git(missing.dir, "update-ref", chainRef(missing, "done"), `${chainRef(missing, "done")}^`);
-  assert.throws(() => checkLaws(missing), /number of results/);
+    const missing = landedQueue();
+    git(missing.dir, "update-ref", chainRef(missing, "done"), `${chainRef(missing, "done")}^`);
+    assert.throws(() => checkLaws(missing), /number of results/);
 
-  const held = landedQueue();
-  git(held.dir, "update-ref", chainRef(held, "lock"), `${chainRef(held, "lock")}^`);
-  assert.throws(() => checkLaws(held), /left held/);
+    const held = landedQueue();
+    git(held.dir, "update-ref", chainRef(held, "lock"), `${chainRef(held, "lock")}^`);
+    assert.throws(() => checkLaws(held), /left held/);
 
-  const unverified = makeOrigin();
-  const agent = makeAgent(unverified);
-  weaveSubmit(unverified, agent.dir, agentCommit(agent, { "a.txt": "a\n" }), { verifyCmd: "true" });
-  weaveLandAll(unverified, agent.dir);
-  assert.throws(() => checkLaws(unverified), /landed without verification/);
-});
+    const unverified = makeOrigin();
+    const agent = makeAgent(unverified);
+    weaveSubmit(unverified, agent.dir, agentCommit(agent, { "a.txt": "a\n" }), {
+      verifyCmd: "true",
+    });
+    weaveLandAll(unverified, agent.dir);
+    assert.throws(() => checkLaws(unverified), /landed without verification/);
+  },
+);
 
 scenario("the checker notices a missing object and leftovers", () => {
   const broken = landedQueue();
@@ -70,7 +87,10 @@ scenario("post-receive logs a real push and pre-receive refuses other refs", () 
   const origin = makeOrigin();
   const agent = makeAgent(origin);
   const oid = agentCommit(agent, { "a.txt": "a\n" });
-  assert.throws(() => git(agent.dir, "push", "-q", "origin", `${oid}:refs/heads/other`), /not admitted/);
+  assert.throws(
+    () => git(agent.dir, "push", "-q", "origin", `${oid}:refs/heads/other`),
+    /not admitted/,
+  );
   git(agent.dir, "push", "-q", "origin", `${oid}:refs/heads/main`);
   assert.deepEqual(logLines(origin.movesLog), [`${origin.initial} ${oid}`]);
   appendFileSync(origin.movesLog, `${oid} ${origin.initial}\n`);

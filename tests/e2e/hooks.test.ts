@@ -16,7 +16,10 @@ const WORDS = "not on a Friday: ask Maria (code 4711)";
 overBoth("a hook that refuses the namespace: exit 2, its words, one try", async (make) => {
   const origin = make();
   const log = join(tempDir(), "tries");
-  installHooks(origin, onRef("refs/weave/main/queue", `echo try >> ${log}; echo "${WORDS}" >&2; exit 1`));
+  installHooks(
+    origin,
+    onRef("refs/weave/main/queue", `echo try >> ${log}; echo "${WORDS}" >&2; exit 1`),
+  );
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
   const before = allRefs(origin);
@@ -31,30 +34,35 @@ overBoth("a hook that refuses the namespace: exit 2, its words, one try", async 
   assert.equal(people.stdout, "");
 });
 
-for (const [hook, what] of [["pre-receive", "the branch"], ["update", "one ref of three"]] as const) {
-  overBoth(`${hook} refuses ${what} in a landing: final, its words, one try, nothing moved`, async (make) => {
-    const origin = make();
-    const log = join(tempDir(), "tries");
-    const no = `echo try >> ${log}; echo "${WORDS}" >&2; exit 1`;
-    if (hook === "pre-receive") installHooks(origin, onRef("refs/heads/main", no));
-    else setHook(origin, "update", `if [ "$1" = refs/heads/main ]; then ${no}; fi\n`);
-    const a = makeAgent(origin);
-    agentCommit(a, { "a.txt": "a\n" });
-    const result = await run(a, ["submit", "--json"]);
-    assert.ok(result.status === 1 || result.status === 2, `exit ${result.status}`);
-    assert.match(result.stdout + result.stderr, /ask Maria \(code 4711\)/);
-    assert.deepEqual(logLines(log), ["try"]);
-    assert.equal(tipOf(origin), origin.initial);
-    checkLaws(origin, { done: results(origin).length });
-    assert.ok(results(origin).every((r) => r.landed === null));
-    // The queue isn't wedged: when the hook says yes again, the next one lands.
-    installHooks(origin);
-    setHook(origin, "update", "exit 0\n");
-    const b = makeAgent(origin);
-    agentCommit(b, { "b.txt": "b\n" });
-    assert.equal((await runJson(b, ["submit"])).outcome, "landed");
-    checkLaws(origin);
-  });
+for (
+  const [hook, what] of [["pre-receive", "the branch"], ["update", "one ref of three"]] as const
+) {
+  overBoth(
+    `${hook} refuses ${what} in a landing: final, its words, one try, nothing moved`,
+    async (make) => {
+      const origin = make();
+      const log = join(tempDir(), "tries");
+      const no = `echo try >> ${log}; echo "${WORDS}" >&2; exit 1`;
+      if (hook === "pre-receive") installHooks(origin, onRef("refs/heads/main", no));
+      else setHook(origin, "update", `if [ "$1" = refs/heads/main ]; then ${no}; fi\n`);
+      const a = makeAgent(origin);
+      agentCommit(a, { "a.txt": "a\n" });
+      const result = await run(a, ["submit", "--json"]);
+      assert.ok(result.status === 1 || result.status === 2, `exit ${result.status}`);
+      assert.match(result.stdout + result.stderr, /ask Maria \(code 4711\)/);
+      assert.deepEqual(logLines(log), ["try"]);
+      assert.equal(tipOf(origin), origin.initial);
+      checkLaws(origin, { done: results(origin).length });
+      assert.ok(results(origin).every((r) => r.landed === null));
+      // The queue isn't wedged: when the hook says yes again, the next one lands.
+      installHooks(origin);
+      setHook(origin, "update", "exit 0\n");
+      const b = makeAgent(origin);
+      agentCommit(b, { "b.txt": "b\n" });
+      assert.equal((await runJson(b, ["submit"])).outcome, "landed");
+      checkLaws(origin);
+    },
+  );
 }
 
 overBoth("the standard policy admits the queue and refuses another namespace", async (make) => {
@@ -63,7 +71,10 @@ overBoth("the standard policy admits the queue and refuses another namespace", a
   agentCommit(a, { "a.txt": "a\n" });
   const refused = await run(a, ["submit", "--namespace", "refs/elsewhere", "--json"]);
   assert.equal(refused.status, 2, refused.stdout);
-  assert.match(JSON.stringify(refused.json.error), /policy: refs\/elsewhere\/main\/queue is not admitted here/);
+  assert.match(
+    JSON.stringify(refused.json.error),
+    /policy: refs\/elsewhere\/main\/queue is not admitted here/,
+  );
   assert.equal((await runJson(a, ["submit"])).outcome, "landed");
   checkLaws(origin);
 });
@@ -93,7 +104,11 @@ scenario("hooks on disk get git's stdin, environment and quarantine", async () =
 done
 `,
   );
-  setHook(origin, "post-receive", `while read -r old new ref; do echo "post $ref \${GIT_QUARANTINE_PATH:-none}" >> ${log}; done\n`);
+  setHook(
+    origin,
+    "post-receive",
+    `while read -r old new ref; do echo "post $ref \${GIT_QUARANTINE_PATH:-none}" >> ${log}; done\n`,
+  );
   setHook(origin, "post-update", `for ref in "$@"; do echo "updated $ref" >> ${log}; done\n`);
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
@@ -106,7 +121,9 @@ done
 });
 
 scenario("receive.denyCurrentBranch and append-only settings are honoured on disk", async () => {
-  const origin = makeOrigin({ config: { "core.bare": "false", "receive.denyCurrentBranch": "refuse" } });
+  const origin = makeOrigin({
+    config: { "core.bare": "false", "receive.denyCurrentBranch": "refuse" },
+  });
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
   const result = await run(a, ["submit", "--json"]);

@@ -29,7 +29,8 @@ const ticket = (candidate: string, change: Record<string, unknown> = {}) => ({
 
 const one = (name: string, message: (candidate: string) => unknown): Broken => ({
   name,
-  head: (origin, queue, candidate) => chainCommit(origin.dir, [queue, candidate], message(candidate)),
+  head: (origin, queue, candidate) =>
+    chainCommit(origin.dir, [queue, candidate], message(candidate)),
 });
 
 const BROKEN: Broken[] = [
@@ -61,11 +62,13 @@ const BROKEN: Broken[] = [
   },
   {
     name: "a chain without its genesis",
-    head: (origin, _queue, candidate) => chainCommit(origin.dir, [candidate], ticket(candidate, { ticket: 0 })),
+    head: (origin, _queue, candidate) =>
+      chainCommit(origin.dir, [candidate], ticket(candidate, { ticket: 0 })),
   },
   {
     name: "a blob in the queue's place",
-    head: (origin) => tryGit(origin.dir, ["hash-object", "-w", "--stdin"], { input: "blob" }).stdout.trim(),
+    head: (origin) =>
+      tryGit(origin.dir, ["hash-object", "-w", "--stdin"], { input: "blob" }).stdout.trim(),
   },
 ];
 
@@ -88,7 +91,11 @@ for (const broken of BROKEN) {
     agentCommit(stranger, { "b.txt": "b\n" });
     for (const args of [["status"], ["submit", "--no-wait"], ["land"]]) {
       const result = await run(stranger, [...args, "--json"]);
-      assert.equal(result.status, 2, `${args}: ${result.stdout.slice(0, 500)}${result.stderr.slice(0, 500)}`);
+      assert.equal(
+        result.status,
+        2,
+        `${args}: ${result.stdout.slice(0, 500)}${result.stderr.slice(0, 500)}`,
+      );
       assert.equal(result.json.error.code, "corrupt-chain", args.join(" "));
       assert.match(result.json.error.message, new RegExp(head.slice(0, 7)), "names the commit");
       assert.ok(result.stdout.length < 20_000, "the message isn't echoed whole");
@@ -107,7 +114,10 @@ function rawRef(origin: TestOrigin, ref: string, oid: string): void {
 const DONE: [string, (candidate: string, tip: string) => unknown][] = [
   ["not JSON", () => "landed, trust me"],
   ["a result for a ticket that doesn't exist", (c, t) => result(c, t, { ticket: 9 })],
-  ["a landed result without its commit", (c, t) => result(c, t, { landed: null, reason: "landed" })],
+  [
+    "a landed result without its commit",
+    (c, t) => result(c, t, { landed: null, reason: "landed" }),
+  ],
   ["a landed commit that isn't the second parent", (c, t) => result(c, t, { landed: OTHER })],
   ["wrong types", (c, t) => result(c, t, { files: "all", report: 7 })],
 ];
@@ -154,19 +164,22 @@ scenario("lock head: garbage: corrupt-chain, nothing is taken", async () => {
   }
 });
 
-scenario("a broken ticket deep in the queue stops the lander there, after what came before", async () => {
-  const { origin, agent, candidate } = await oneTicket();
-  const ref = chainRef(origin, "queue");
-  const bad = chainCommit(origin.dir, [git(origin.dir, "rev-parse", ref), candidate], "garbage");
-  const good = chainCommit(origin.dir, [bad, candidate], ticket(candidate, { ticket: 2 }));
-  git(origin.dir, "update-ref", ref, good);
-  const stopped = await run(agent, ["land", "--json"]);
-  assert.equal(stopped.status, 2, stopped.stdout + stopped.stderr);
-  assert.match(stopped.stdout, /corrupt-chain/);
-  // The lock was let go, so that a person can look.
-  const lock = tryGit(origin.dir, ["cat-file", "commit", chainRef(origin, "lock")]);
-  if (lock.status === 0) assert.match(lock.stdout, /"holder":\s*null/);
-});
+scenario(
+  "a broken ticket deep in the queue stops the lander there, after what came before",
+  async () => {
+    const { origin, agent, candidate } = await oneTicket();
+    const ref = chainRef(origin, "queue");
+    const bad = chainCommit(origin.dir, [git(origin.dir, "rev-parse", ref), candidate], "garbage");
+    const good = chainCommit(origin.dir, [bad, candidate], ticket(candidate, { ticket: 2 }));
+    git(origin.dir, "update-ref", ref, good);
+    const stopped = await run(agent, ["land", "--json"]);
+    assert.equal(stopped.status, 2, stopped.stdout + stopped.stderr);
+    assert.match(stopped.stdout, /corrupt-chain/);
+    // The lock was let go, so that a person can look.
+    const lock = tryGit(origin.dir, ["cat-file", "commit", chainRef(origin, "lock")]);
+    if (lock.status === 0) assert.match(lock.stdout, /"holder":\s*null/);
+  },
+);
 
 scenario("terminal escapes in messages never reach the terminal", async () => {
   const origin = makeOrigin();

@@ -11,7 +11,12 @@ import { overBoth } from "./harness/transports.ts";
 
 overBoth("a queue that weave wrote is landed, verified and reported by agentq", async (make) => {
   const origin = make();
-  const [x, y, z, lander] = [makeAgent(origin), makeAgent(origin), makeAgent(origin), makeAgent(origin)];
+  const [x, y, z, lander] = [
+    makeAgent(origin),
+    makeAgent(origin),
+    makeAgent(origin),
+    makeAgent(origin),
+  ];
   const first = agentCommit(x, { "x.txt": "x\n" });
   const second = agentCommit(y, { "shared.txt": SHARED_FILE.replace("line 9\n", "y\n") });
   const third = agentCommit(z, { "z.txt": "z\n" });
@@ -19,11 +24,19 @@ overBoth("a queue that weave wrote is landed, verified and reported by agentq", 
   weaveSubmit(origin, y.dir, second, { verifyCmd: verifyCommand(origin) });
   weaveSubmit(origin, z.dir, third, { verifyCmd: "echo no; exit 3" });
   const status = await runJson(lander, ["status"]);
-  assert.deepEqual(status.tickets.map((t: { candidate: string }) => t.candidate), [first, second, third]);
+  assert.deepEqual(status.tickets.map((t: { candidate: string }) => t.candidate), [
+    first,
+    second,
+    third,
+  ]);
   assert.equal(status.tickets[0].submitter, "weavehost-1-0");
   assert.equal(status.tickets[0].title ?? null, null);
   assert.equal((await run(lander, ["land"])).status, 0);
-  assert.deepEqual(results(origin).map((r) => r.reason), ["landed", "landed", "verify command failed"]);
+  assert.deepEqual(results(origin).map((r) => r.reason), [
+    "landed",
+    "landed",
+    "verify command failed",
+  ]);
   assert.equal((await runJson(lander, ["wait", "1"])).outcome, "landed");
   assert.equal((await runJson(lander, ["wait", "2"], 1)).reason, "verify command failed");
   assert.equal((await run(lander, ["show", "1"])).status, 0);
@@ -31,19 +44,30 @@ overBoth("a queue that weave wrote is landed, verified and reported by agentq", 
   checkLaws(origin);
 });
 
-scenario("weave lands what agentq queued, and the waiting agentq understands the result", async () => {
-  const origin = makeOrigin();
-  const [a, b, weave] = [makeAgent(origin), makeAgent(origin), makeAgent(origin)];
-  const candidate = agentCommit(a, { "a.txt": "a\n" });
-  agentCommit(b, { "shared.txt": SHARED_FILE.replace("line 2\n", "b\n") });
-  await runJson(a, ["submit", "--no-wait", "--title", "ours"]);
-  await runJson(b, ["submit", "--no-wait"]);
-  weaveLandAll(origin, weave.dir);
-  const one = await runJson(a, ["wait", "0"]);
-  assert.deepEqual([one.outcome, one.landed, one.lander], ["landed", candidate, "weavehost-1-lander"]);
-  assert.equal((await runJson(b, ["submit"])).ticket, 1, "its own ticket, landed by the other tool");
-  checkLaws(origin);
-});
+scenario(
+  "weave lands what agentq queued, and the waiting agentq understands the result",
+  async () => {
+    const origin = makeOrigin();
+    const [a, b, weave] = [makeAgent(origin), makeAgent(origin), makeAgent(origin)];
+    const candidate = agentCommit(a, { "a.txt": "a\n" });
+    agentCommit(b, { "shared.txt": SHARED_FILE.replace("line 2\n", "b\n") });
+    await runJson(a, ["submit", "--no-wait", "--title", "ours"]);
+    await runJson(b, ["submit", "--no-wait"]);
+    weaveLandAll(origin, weave.dir);
+    const one = await runJson(a, ["wait", "0"]);
+    assert.deepEqual([one.outcome, one.landed, one.lander], [
+      "landed",
+      candidate,
+      "weavehost-1-lander",
+    ]);
+    assert.equal(
+      (await runJson(b, ["submit"])).ticket,
+      1,
+      "its own ticket, landed by the other tool",
+    );
+    checkLaws(origin);
+  },
+);
 
 scenario("both tools take turns on one queue", async () => {
   const origin = makeOrigin();
@@ -99,53 +123,68 @@ scenario("a weave ticket that asks for sem is never landed unchecked", async () 
   checkLaws(origin);
 });
 
-scenario("our messages carry the shared fields with the shared types, ours in one object", async () => {
-  const origin = makeOrigin();
-  const a = makeAgent(origin);
-  agentCommit(a, { "a.txt": "a\n" });
-  await runJson(a, ["submit", "--title", "T", "--verify-cmd", verifyCommand(origin), "--verify-timeout", "90"]);
-  const ticket = entries(origin, "queue")[0]!.message;
-  assert.deepEqual(Object.keys(ticket).sort(), [
-    "agentq",
-    "candidate",
-    "check",
-    "checkers",
-    "kind",
-    "submitter",
-    "ticket",
-    "verify_cmd",
-    "verify_timeout",
-  ]);
-  assert.equal(ticket.verify_timeout, 90);
-  assert.match(ticket.submitter, /^.+-\d+-[0-9A-Za-z]+$/);
-  assert.equal(ticket.agentq.title, "T");
-  const result = entries(origin, "done")[0]!.message;
-  assert.deepEqual(Object.keys(result).sort(), [
-    "agentq",
-    "candidate",
-    "files",
-    "kind",
-    "landed",
-    "lander",
-    "reason",
-    "regions",
-    "report",
-    "submitter",
-    "ticket",
-    "tip",
-  ]);
-  assert.deepEqual([result.agentq.verify.exit, typeof result.agentq.verify.ms], [0, "number"]);
-  for (const entry of readChain(origin, "lock")) {
-    assert.deepEqual(Object.keys(entry.message).sort(), ["agentq", "at", "by", "holder", "kind"]);
-  }
-  checkLaws(origin);
-});
+scenario(
+  "our messages carry the shared fields with the shared types, ours in one object",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    agentCommit(a, { "a.txt": "a\n" });
+    await runJson(a, [
+      "submit",
+      "--title",
+      "T",
+      "--verify-cmd",
+      verifyCommand(origin),
+      "--verify-timeout",
+      "90",
+    ]);
+    const ticket = entries(origin, "queue")[0]!.message;
+    assert.deepEqual(Object.keys(ticket).sort(), [
+      "agentq",
+      "candidate",
+      "check",
+      "checkers",
+      "kind",
+      "submitter",
+      "ticket",
+      "verify_cmd",
+      "verify_timeout",
+    ]);
+    assert.equal(ticket.verify_timeout, 90);
+    assert.match(ticket.submitter, /^.+-\d+-[0-9A-Za-z]+$/);
+    assert.equal(ticket.agentq.title, "T");
+    const result = entries(origin, "done")[0]!.message;
+    assert.deepEqual(Object.keys(result).sort(), [
+      "agentq",
+      "candidate",
+      "files",
+      "kind",
+      "landed",
+      "lander",
+      "reason",
+      "regions",
+      "report",
+      "submitter",
+      "ticket",
+      "tip",
+    ]);
+    assert.deepEqual([result.agentq.verify.exit, typeof result.agentq.verify.ms], [0, "number"]);
+    for (const entry of readChain(origin, "lock")) {
+      assert.deepEqual(Object.keys(entry.message).sort(), ["agentq", "at", "by", "holder", "kind"]);
+    }
+    checkLaws(origin);
+  },
+);
 
 scenario("unknown fields and odd but valid JSON from other clients are accepted", async () => {
   const origin = makeOrigin();
   const a = makeAgent(origin);
   const candidate = agentCommit(a, { "a.txt": "a\n" });
-  const genesis = chainCommit(a.dir, [], ' { "chain" : "queue", "kind":"genesis", "since": 1 }\n\n');
+  const genesis = chainCommit(
+    a.dir,
+    [],
+    ' { "chain" : "queue", "kind":"genesis", "since": 1 }\n\n',
+  );
   const ticket = chainCommit(
     a.dir,
     [genesis, candidate],
@@ -165,7 +204,9 @@ scenario("unknown fields and odd but valid JSON from other clients are accepted"
       4,
     ) + "\n",
   );
-  assert.ok(casPush(a.dir, origin.dir, [{ ref: chainRef(origin, "queue"), old: null, new: ticket }]));
+  assert.ok(
+    casPush(a.dir, origin.dir, [{ ref: chainRef(origin, "queue"), old: null, new: ticket }]),
+  );
   assert.equal((await run(a, ["land"])).status, 0);
   assert.equal(results(origin)[0]!.landed, candidate);
   assert.equal(results(origin)[0]!.submitter, "ünï-1-x");

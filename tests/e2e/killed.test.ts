@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, run, runJson, start, toolPath } from "./harness/agent.ts";
+import {
+  type Agent,
+  agentCommit,
+  makeAgent,
+  run,
+  runJson,
+  start,
+  toolPath,
+} from "./harness/agent.ts";
 import { readChain, results } from "./harness/chains.ts";
 import { countCalls, DURABLE_CALLS, killAtCall, makeGate, onRef } from "./harness/faults.ts";
 import { checkLaws } from "./harness/laws.ts";
@@ -56,16 +64,19 @@ overBoth("SIGKILL while verifying: another lands the ticket", async (make) => {
   gate.open();
 });
 
-scenario("SIGKILL while verifying: the same clone lands it, its worktree still in use by the orphan", async () => {
-  const gate = makeGate();
-  const { origin, lander } = await queued(makeOrigin, gate.shell);
-  const running = start(lander, ["land"]);
-  await gate.reached();
-  running.kill("SIGKILL");
-  await running.done;
-  await rescued(origin, lander);
-  gate.open();
-});
+scenario(
+  "SIGKILL while verifying: the same clone lands it, its worktree still in use by the orphan",
+  async () => {
+    const gate = makeGate();
+    const { origin, lander } = await queued(makeOrigin, gate.shell);
+    const running = start(lander, ["land"]);
+    await gate.reached();
+    running.kill("SIGKILL");
+    await running.done;
+    await rescued(origin, lander);
+    gate.open();
+  },
+);
 
 overBoth("SIGKILL before the landing is applied: another lands the ticket", async (make) => {
   const gate = makeGate();
@@ -80,17 +91,20 @@ overBoth("SIGKILL before the landing is applied: another lands the ticket", asyn
   await rescued(origin, rescuer);
 });
 
-overBoth("SIGKILL after the landing was applied: it is known and not landed again", async (make) => {
-  const gate = makeGate();
-  const { origin, lander, rescuer } = await queued(make);
-  setHook(origin, "post-update", gate.shell + "\n");
-  const running = start(lander, ["land"]);
-  await gate.reached();
-  running.kill("SIGKILL");
-  await running.done;
-  gate.open();
-  await rescued(origin, rescuer);
-});
+overBoth(
+  "SIGKILL after the landing was applied: it is known and not landed again",
+  async (make) => {
+    const gate = makeGate();
+    const { origin, lander, rescuer } = await queued(make);
+    setHook(origin, "post-update", gate.shell + "\n");
+    const running = start(lander, ["land"]);
+    await gate.reached();
+    running.kill("SIGKILL");
+    await running.done;
+    gate.open();
+    await rescued(origin, rescuer);
+  },
+);
 
 overBoth("SIGKILL while taking the lock and just after: another lands the ticket", async (make) => {
   for (const hook of ["pre-receive", "post-update"]) {
@@ -108,85 +122,98 @@ overBoth("SIGKILL while taking the lock and just after: another lands the ticket
 });
 
 for (const state of ["prepared", "committed"]) {
-  scenario(`SIGKILL in the reference transaction (${state}) on disk: no lock file wedges the queue`, async () => {
-    const gate = makeGate();
-    const { origin, lander, rescuer } = await queued(makeOrigin);
-    setHook(
-      origin,
-      "reference-transaction",
-      `while read -r old new ref; do
+  scenario(
+    `SIGKILL in the reference transaction (${state}) on disk: no lock file wedges the queue`,
+    async () => {
+      const gate = makeGate();
+      const { origin, lander, rescuer } = await queued(makeOrigin);
+      setHook(
+        origin,
+        "reference-transaction",
+        `while read -r old new ref; do
 if [ "$1" = ${state} ] && [ "$ref" = refs/heads/main ]; then ${gate.shell}; fi
 done
 `,
-    );
-    const running = start(lander, ["land"]);
-    await gate.reached();
-    running.kill("SIGKILL");
-    await running.done;
-    gate.open();
-    await rescued(origin, rescuer);
-  });
+      );
+      const running = start(lander, ["land"]);
+      await gate.reached();
+      running.kill("SIGKILL");
+      await running.done;
+      gate.open();
+      await rescued(origin, rescuer);
+    },
+  );
 }
 
-scenario("SIGKILL at every durable system call of a landing: another lands the ticket", async () => {
-  const { origin, lander, rescuer } = await queued(makeOrigin);
-  const template = { origin: origin.dir, moves: logLines(origin.movesLog) };
-  const pristine = join(tempDir(), "pristine.git");
-  cpSync(template.origin, pristine, { recursive: true });
-  const landerCopy = join(tempDir(), "lander");
-  cpSync(lander.dir, landerCopy, { recursive: true });
-  const { run: counted, made } = await countCalls(lander, ["land"], DURABLE_CALLS);
-  assert.equal(counted.status, 0, counted.stderr);
-  checkLaws(origin);
-  assert.ok(made.length > 5, `a landing makes durable calls: ${made}`);
-  // Every call in a long run; a spread of them, different each time the calls change, in a short one.
-  const stride = process.env.AGENTQ_SOAK ? 1 : Math.max(1, Math.ceil(made.length / 24));
-  let kills = 0;
-  for (let n = 1; n <= made.length; n += stride) {
-    const copy = makeOrigin();
-    const dir = join(tempDir(), "origin.git");
-    cpSync(pristine, dir, { recursive: true });
-    const trial: TestOrigin = { ...copy, dir, url: dir, initial: origin.initial };
-    installHooks(trial);
-    const clone = join(tempDir(), "clone");
-    cpSync(landerCopy, clone, { recursive: true });
-    git(clone, "config", "remote.origin.url", dir);
-    const victim = { ...lander, dir: clone, env: { ...lander.env, AGENTQ_STATE: tempDir() } };
-    const killed = await killAtCall(victim, ["land"], DURABLE_CALLS, n);
-    if (killed.signal === "SIGKILL" || killed.status === 137) kills++;
-    // The ticket's command names the first origin's log, so the laws read that one.
-    const judged = { ...trial, verifyLog: origin.verifyLog, movesLog: trial.movesLog };
-    const second = { ...rescuer, env: { ...rescuer.env, AGENTQ_STATE: tempDir() } };
-    git(second.dir, "config", "remote.origin.url", dir);
-    try {
-      await rescued(judged, second);
-    } catch (error) {
-      throw new Error(`killed at call ${n} (${made[n - 1]}): ${(error as Error).message}`, {
-        cause: error,
-      });
+scenario(
+  "SIGKILL at every durable system call of a landing: another lands the ticket",
+  async () => {
+    const { origin, lander, rescuer } = await queued(makeOrigin);
+    const template = { origin: origin.dir, moves: logLines(origin.movesLog) };
+    const pristine = join(tempDir(), "pristine.git");
+    cpSync(template.origin, pristine, { recursive: true });
+    const landerCopy = join(tempDir(), "lander");
+    cpSync(lander.dir, landerCopy, { recursive: true });
+    const { run: counted, made } = await countCalls(lander, ["land"], DURABLE_CALLS);
+    assert.equal(counted.status, 0, counted.stderr);
+    checkLaws(origin);
+    assert.ok(made.length > 5, `a landing makes durable calls: ${made}`);
+    // Every call in a long run; a spread of them, different each time the calls change, in a short one.
+    const stride = process.env.AGENTQ_SOAK ? 1 : Math.max(1, Math.ceil(made.length / 24));
+    let kills = 0;
+    for (let n = 1; n <= made.length; n += stride) {
+      const copy = makeOrigin();
+      const dir = join(tempDir(), "origin.git");
+      cpSync(pristine, dir, { recursive: true });
+      const trial: TestOrigin = { ...copy, dir, url: dir, initial: origin.initial };
+      installHooks(trial);
+      const clone = join(tempDir(), "clone");
+      cpSync(landerCopy, clone, { recursive: true });
+      git(clone, "config", "remote.origin.url", dir);
+      const victim = { ...lander, dir: clone, env: { ...lander.env, AGENTQ_STATE: tempDir() } };
+      const killed = await killAtCall(victim, ["land"], DURABLE_CALLS, n);
+      if (killed.signal === "SIGKILL" || killed.status === 137) kills++;
+      // The ticket's command names the first origin's log, so the laws read that one.
+      const judged = { ...trial, verifyLog: origin.verifyLog, movesLog: trial.movesLog };
+      const second = { ...rescuer, env: { ...rescuer.env, AGENTQ_STATE: tempDir() } };
+      git(second.dir, "config", "remote.origin.url", dir);
+      try {
+        await rescued(judged, second);
+      } catch (error) {
+        throw new Error(`killed at call ${n} (${made[n - 1]}): ${(error as Error).message}`, {
+          cause: error,
+        });
+      }
     }
-  }
-  assert.ok(kills > 3, `${kills} runs were killed`);
-});
+    assert.ok(kills > 3, `${kills} runs were killed`);
+  },
+);
 
-scenario("SIGKILL at every durable system call of a submit: the rerun makes no second ticket", async () => {
-  const probe = makeOrigin();
-  const prober = makeAgent(probe);
-  agentCommit(prober, { "a.txt": "a\n" });
-  const { made } = await countCalls(prober, ["submit", "--no-wait"], DURABLE_CALLS);
-  assert.ok(made.length > 3, `a submit makes durable calls: ${made}`);
-  const stride = process.env.AGENTQ_SOAK ? 1 : Math.max(1, Math.ceil(made.length / 24));
-  for (let n = 1; n <= made.length; n += stride) {
-    const origin = makeOrigin();
-    const agent = makeAgent(origin);
-    const candidate = agentCommit(agent, { "a.txt": "a\n" });
-    await killAtCall(agent, ["submit", "--no-wait"], DURABLE_CALLS, n);
-    const result = await runJson(agent, ["submit"]);
-    assert.deepEqual([result.ticket, result.landed], [0, candidate], `killed at call ${n} (${made[n - 1]})`);
-    checkLaws(origin, { killed: true });
-    assert.equal(results(origin).length, 1);
-  }
-});
+scenario(
+  "SIGKILL at every durable system call of a submit: the rerun makes no second ticket",
+  async () => {
+    const probe = makeOrigin();
+    const prober = makeAgent(probe);
+    agentCommit(prober, { "a.txt": "a\n" });
+    const { made } = await countCalls(prober, ["submit", "--no-wait"], DURABLE_CALLS);
+    assert.ok(made.length > 3, `a submit makes durable calls: ${made}`);
+    const stride = process.env.AGENTQ_SOAK ? 1 : Math.max(1, Math.ceil(made.length / 24));
+    for (let n = 1; n <= made.length; n += stride) {
+      const origin = makeOrigin();
+      const agent = makeAgent(origin);
+      const candidate = agentCommit(agent, { "a.txt": "a\n" });
+      await killAtCall(agent, ["submit", "--no-wait"], DURABLE_CALLS, n);
+      const result = await runJson(agent, ["submit"]);
+      assert.deepEqual(
+        [result.ticket, result.landed],
+        [0, candidate],
+        `killed at call ${n} (${made[n - 1]})`,
+      );
+      checkLaws(origin, { killed: true });
+      assert.equal(results(origin).length, 1);
+    }
+  },
+);
 
 overBoth("SIGSTOP past the ttl while verifying: woken, it publishes nothing", async (make) => {
   const gate = makeGate();
@@ -195,7 +222,12 @@ overBoth("SIGSTOP past the ttl while verifying: woken, it publishes nothing", as
   const other = makeAgent(origin, { env: SHORT });
   agentCommit(sleeper, { "s.txt": "s\n" });
   agentCommit(other, { "o.txt": "o\n" });
-  const asleep = start(sleeper, ["submit", "--json", "--verify-cmd", verifyCommand(origin, gate.shell)]);
+  const asleep = start(sleeper, [
+    "submit",
+    "--json",
+    "--verify-cmd",
+    verifyCommand(origin, gate.shell),
+  ]);
   await gate.reached();
   asleep.kill("SIGSTOP");
   gate.open();
@@ -214,80 +246,100 @@ overBoth("SIGSTOP past the ttl while verifying: woken, it publishes nothing", as
   checkLaws(origin);
 });
 
-overBoth("SIGSTOP past the ttl in the landing push: woken, its push is refused as a whole", async (make) => {
-  const gate = makeGate();
-  const origin = make();
-  installHooks(origin, onRef("refs/heads/main", gate.shell));
-  const sleeper = makeAgent(origin, { env: SHORT });
-  const other = makeAgent(origin, { env: SHORT });
-  agentCommit(sleeper, { "s.txt": "s\n" });
-  agentCommit(other, { "o.txt": "o\n" });
-  const asleep = start(sleeper, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
-  await gate.reached();
-  asleep.kill("SIGSTOP");
-  const landed = await runJson(other, ["submit", "--verify-cmd", verifyCommand(origin)]);
-  assert.deepEqual([landed.ticket, landed.outcome], [1, "landed"]);
-  const tip = tipOf(origin);
-  gate.open();
-  asleep.kill("SIGCONT");
-  const woken = await asleep.done;
-  assert.equal(woken.status, 0, woken.stderr);
-  assert.equal(woken.json.lander, landed.lander);
-  assert.equal(tipOf(origin), tip);
-  checkLaws(origin);
-});
+overBoth(
+  "SIGSTOP past the ttl in the landing push: woken, its push is refused as a whole",
+  async (make) => {
+    const gate = makeGate();
+    const origin = make();
+    installHooks(origin, onRef("refs/heads/main", gate.shell));
+    const sleeper = makeAgent(origin, { env: SHORT });
+    const other = makeAgent(origin, { env: SHORT });
+    agentCommit(sleeper, { "s.txt": "s\n" });
+    agentCommit(other, { "o.txt": "o\n" });
+    const asleep = start(sleeper, ["submit", "--json", "--verify-cmd", verifyCommand(origin)]);
+    await gate.reached();
+    asleep.kill("SIGSTOP");
+    const landed = await runJson(other, ["submit", "--verify-cmd", verifyCommand(origin)]);
+    assert.deepEqual([landed.ticket, landed.outcome], [1, "landed"]);
+    const tip = tipOf(origin);
+    gate.open();
+    asleep.kill("SIGCONT");
+    const woken = await asleep.done;
+    assert.equal(woken.status, 0, woken.stderr);
+    assert.equal(woken.json.lander, landed.lander);
+    assert.equal(tipOf(origin), tip);
+    checkLaws(origin);
+  },
+);
 
-scenario("SIGSTOP while holding the origin's ref locks: nobody breaks them, and nothing is lost", async () => {
-  const gate = makeGate();
-  const origin = makeOrigin();
-  setHook(
-    origin,
-    "reference-transaction",
-    `while read -r old new ref; do
+scenario(
+  "SIGSTOP while holding the origin's ref locks: nobody breaks them, and nothing is lost",
+  async () => {
+    const gate = makeGate();
+    const origin = makeOrigin();
+    setHook(
+      origin,
+      "reference-transaction",
+      `while read -r old new ref; do
 if [ "$1" = prepared ] && [ "$ref" = refs/heads/main ]; then ${gate.shell}; fi
 done
 `,
-  );
-  const sleeper = makeAgent(origin, { env: SHORT });
-  const other = makeAgent(origin, { env: SHORT });
-  agentCommit(sleeper, { "s.txt": "s\n" });
-  agentCommit(other, { "o.txt": "o\n" });
-  const asleep = start(sleeper, ["submit", "--json"]);
-  await gate.reached();
-  asleep.kill("SIGSTOP");
-  gate.open();
-  const waiting = start(other, ["submit", "--json"]);
-  await sleep(2500);
-  assert.equal(tipOf(origin), origin.initial);
-  asleep.kill("SIGCONT");
-  const [one, two] = await Promise.all([asleep.done, waiting.done]);
-  assert.equal(one.status, 0, one.stdout + one.stderr);
-  assert.equal(two.status, 0, two.stdout + two.stderr);
-  checkLaws(origin);
-});
+    );
+    const sleeper = makeAgent(origin, { env: SHORT });
+    const other = makeAgent(origin, { env: SHORT });
+    agentCommit(sleeper, { "s.txt": "s\n" });
+    agentCommit(other, { "o.txt": "o\n" });
+    const asleep = start(sleeper, ["submit", "--json"]);
+    await gate.reached();
+    asleep.kill("SIGSTOP");
+    gate.open();
+    const waiting = start(other, ["submit", "--json"]);
+    await sleep(2500);
+    assert.equal(tipOf(origin), origin.initial);
+    asleep.kill("SIGCONT");
+    const [one, two] = await Promise.all([asleep.done, waiting.done]);
+    assert.equal(one.status, 0, one.stdout + one.stderr);
+    assert.equal(two.status, 0, two.stdout + two.stderr);
+    checkLaws(origin);
+  },
+);
 
-overBoth("a verification longer than the ttl isn't taken over while its lander lives", async (make) => {
-  const origin = make();
-  const slow = makeAgent(origin, { env: SHORT });
-  const waiter = makeAgent(origin, { env: SHORT });
-  agentCommit(slow, { "s.txt": "s\n" });
-  agentCommit(waiter, { "w.txt": "w\n" });
-  const gate = makeGate();
-  const landing = start(slow, ["submit", "--json", "--verify-cmd", verifyCommand(origin, `${gate.shell}; sleep 4`)]);
-  await gate.reached();
-  gate.open();
-  const waiting = start(waiter, ["submit", "--json"]);
-  const [one, two] = await Promise.all([landing.done, waiting.done]);
-  assert.equal(one.status, 0, one.stderr);
-  assert.equal(two.status, 0, two.stderr);
-  assert.equal(logLines(origin.verifyLog).filter((line) => line.startsWith("start 0 ")).length, 1);
-  const holder = one.json.lander;
-  const chain = readChain(origin, "lock").map((entry) => entry.message);
-  const last = chain.findLastIndex((entry) => entry.holder === holder);
-  assert.ok(chain.slice(0, last + 1).every((entry) => entry.by === holder), "taken over while alive");
-  assert.ok(last >= 4, `renewed while verifying: ${last}`);
-  checkLaws(origin);
-});
+overBoth(
+  "a verification longer than the ttl isn't taken over while its lander lives",
+  async (make) => {
+    const origin = make();
+    const slow = makeAgent(origin, { env: SHORT });
+    const waiter = makeAgent(origin, { env: SHORT });
+    agentCommit(slow, { "s.txt": "s\n" });
+    agentCommit(waiter, { "w.txt": "w\n" });
+    const gate = makeGate();
+    const landing = start(slow, [
+      "submit",
+      "--json",
+      "--verify-cmd",
+      verifyCommand(origin, `${gate.shell}; sleep 4`),
+    ]);
+    await gate.reached();
+    gate.open();
+    const waiting = start(waiter, ["submit", "--json"]);
+    const [one, two] = await Promise.all([landing.done, waiting.done]);
+    assert.equal(one.status, 0, one.stderr);
+    assert.equal(two.status, 0, two.stderr);
+    assert.equal(
+      logLines(origin.verifyLog).filter((line) => line.startsWith("start 0 ")).length,
+      1,
+    );
+    const holder = one.json.lander;
+    const chain = readChain(origin, "lock").map((entry) => entry.message);
+    const last = chain.findLastIndex((entry) => entry.holder === holder);
+    assert.ok(
+      chain.slice(0, last + 1).every((entry) => entry.by === holder),
+      "taken over while alive",
+    );
+    assert.ok(last >= 4, `renewed while verifying: ${last}`);
+    checkLaws(origin);
+  },
+);
 
 overBoth("two waiters on a stale lock: one wins, both land", async (make) => {
   const gate = makeGate();
@@ -327,7 +379,11 @@ scenario("the agent's PATH holds no git", async () => {
   const origin = makeOrigin();
   const agent = makeAgent(origin);
   agentCommit(agent, { "a.txt": "a\n" });
-  const result = await runJson(agent, ["submit", "--verify-cmd", "command -v git && exit 1; exit 0"]);
+  const result = await runJson(agent, [
+    "submit",
+    "--verify-cmd",
+    "command -v git && exit 1; exit 0",
+  ]);
   assert.equal(result.outcome, "landed");
   checkLaws(origin, { foreignVerify: true });
 });

@@ -14,7 +14,10 @@ overBoth("one submitter: a fast-forward, then a merge of another's work", async 
   const origin = make();
   const a = makeAgent(origin);
   const b = makeAgent(origin);
-  const first = agentCommit(a, { "a.txt": "a\n", "shared.txt": SHARED_FILE.replace("line 1\n", "A\n") });
+  const first = agentCommit(a, {
+    "a.txt": "a\n",
+    "shared.txt": SHARED_FILE.replace("line 1\n", "A\n"),
+  });
   const one = await runJson(a, ["submit", "--verify-cmd", verifyCommand(origin)]);
   assert.equal(one.schema, "agentq.result/1");
   assert.deepEqual(
@@ -22,7 +25,13 @@ overBoth("one submitter: a fast-forward, then a merge of another's work", async 
     [0, "landed", "landed", first, first, origin.initial],
   );
   const second = agentCommit(b, { "shared.txt": SHARED_FILE.replace("line 50\n", "B\n") });
-  const two = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin), "--title", "B's work"]);
+  const two = await runJson(b, [
+    "submit",
+    "--verify-cmd",
+    verifyCommand(origin),
+    "--title",
+    "B's work",
+  ]);
   assert.deepEqual([two.ticket, two.outcome, two.candidate, two.tip], [1, "landed", second, first]);
   assert.equal(tipOf(origin), two.landed);
   const merge = readCommit(origin.dir, two.landed);
@@ -171,19 +180,22 @@ scenario("land --max stops after so many tickets; land --watch goes on until SIG
   checkLaws(origin);
 });
 
-scenario("resubmitting the same commit waits for its outstanding ticket; --again makes a new one", async () => {
-  const origin = makeOrigin();
-  const a = makeAgent(origin);
-  const candidate = agentCommit(a, { "a.txt": "a\n" });
-  await runJson(a, ["submit", "--no-wait"]);
-  assert.equal((await runJson(a, ["submit", "--no-wait"])).ticket, 0);
-  assert.equal((await runJson(a, ["submit", "--no-wait", "--again"])).ticket, 1);
-  assert.equal(entries(origin, "queue").length, 2);
-  assert.equal((await runJson(a, ["submit"])).candidate, candidate);
-  assert.equal((await run(a, ["land"])).status, 0);
-  assert.deepEqual(results(origin).map((r) => r.reason), ["landed", "nothing to land"]);
-  checkLaws(origin);
-});
+scenario(
+  "resubmitting the same commit waits for its outstanding ticket; --again makes a new one",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    const candidate = agentCommit(a, { "a.txt": "a\n" });
+    await runJson(a, ["submit", "--no-wait"]);
+    assert.equal((await runJson(a, ["submit", "--no-wait"])).ticket, 0);
+    assert.equal((await runJson(a, ["submit", "--no-wait", "--again"])).ticket, 1);
+    assert.equal(entries(origin, "queue").length, 2);
+    assert.equal((await runJson(a, ["submit"])).candidate, candidate);
+    assert.equal((await run(a, ["land"])).status, 0);
+    assert.deepEqual(results(origin).map((r) => r.reason), ["landed", "nothing to land"]);
+    checkLaws(origin);
+  },
+);
 
 scenario("wait times out with exit 3 and the ticket stays queued", async () => {
   const origin = makeOrigin();

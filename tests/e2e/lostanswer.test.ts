@@ -22,7 +22,11 @@ async function proxied(): Promise<{ origin: TestOrigin; direct: string; proxy: F
 }
 
 /** Applies `fault` to the n-th request that `is` selects, and passes everything else. */
-function nth(n: number, fault: Fault, is: (request: ProxiedRequest) => boolean): FaultProxy["decide"] {
+function nth(
+  n: number,
+  fault: Fault,
+  is: (request: ProxiedRequest) => boolean,
+): FaultProxy["decide"] {
   let seen = 0;
   return (request) => is(request) && seen++ === n ? fault : "pass";
 }
@@ -42,7 +46,10 @@ async function countRequests(is: (request: ProxiedRequest) => boolean): Promise<
   const { origin, proxy } = await proxied();
   const agent = await prepared(origin);
   const before = proxy.requests.filter(is).length;
-  assert.equal((await runJson(agent, ["submit", "--verify-cmd", verifyCommand(origin)])).outcome, "landed");
+  assert.equal(
+    (await runJson(agent, ["submit", "--verify-cmd", verifyCommand(origin)])).outcome,
+    "landed",
+  );
   checkLaws(origin);
   proxy.stop();
   return proxy.requests.filter(is).length - before;
@@ -65,25 +72,28 @@ for (const fault of ["cut-after", "cut-half", "cut-before"] as const) {
   });
 }
 
-scenario("an enqueue whose answer and rereading are lost is found by the rerun: no second ticket", async () => {
-  const { origin, proxy } = await proxied();
-  const agent = await prepared(origin);
-  let pushed = false;
-  proxy.decide = (request) => {
-    if (pushed) return "cut-before";
-    pushed = pushes(request);
-    return pushed ? "cut-after" : "pass";
-  };
-  const lost = await run(agent, ["submit", "--no-wait", "--json"]);
-  assert.equal(lost.status, 2, lost.stdout);
-  assert.equal(lost.json.schema, "agentq.error/1");
-  assert.notEqual(lost.json.error.code, "internal");
-  proxy.decide = () => "pass";
-  const result = await runJson(agent, ["submit"]);
-  assert.deepEqual([result.ticket, result.outcome], [1, "landed"]);
-  proxy.stop();
-  checkLaws(origin);
-});
+scenario(
+  "an enqueue whose answer and rereading are lost is found by the rerun: no second ticket",
+  async () => {
+    const { origin, proxy } = await proxied();
+    const agent = await prepared(origin);
+    let pushed = false;
+    proxy.decide = (request) => {
+      if (pushed) return "cut-before";
+      pushed = pushes(request);
+      return pushed ? "cut-after" : "pass";
+    };
+    const lost = await run(agent, ["submit", "--no-wait", "--json"]);
+    assert.equal(lost.status, 2, lost.stdout);
+    assert.equal(lost.json.schema, "agentq.error/1");
+    assert.notEqual(lost.json.error.code, "internal");
+    proxy.decide = () => "pass";
+    const result = await runJson(agent, ["submit"]);
+    assert.deepEqual([result.ticket, result.outcome], [1, "landed"]);
+    proxy.stop();
+    checkLaws(origin);
+  },
+);
 
 scenario("the lander is killed around each of its requests: another lands the ticket", async () => {
   const { origin: probe, proxy: counting } = await proxied();
@@ -120,33 +130,36 @@ scenario("the lander is killed around each of its requests: another lands the ti
   }
 });
 
-scenario("a landing push held up past the ttl arrives after a takeover: refused as a whole", async () => {
-  const { origin, direct, proxy } = await proxied();
-  const agent = await prepared(origin);
-  const other = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1" } });
-  git(other.dir, "config", "remote.origin.url", direct);
-  agentCommit(other, { "o.txt": "o\n" });
-  let release = () => {};
-  const held = new Promise<void>((resolve) => release = resolve);
-  let reached = () => {};
-  const arrived = new Promise<void>((resolve) => reached = resolve);
-  proxy.decide = (request) => {
-    if (!pushes(request) || !request.body.includes("refs/heads/main")) return "pass";
-    proxy.decide = () => "pass";
-    reached();
-    return { hold: held };
-  };
-  const slow = start(agent, ["submit", "--json", "--verify-cmd", verifyCommand(origin)], {
-    env: { AGENTQ_LEASE_TTL: "1" },
-  });
-  await arrived;
-  const landed = await runJson(other, ["submit", "--verify-cmd", verifyCommand(origin)]);
-  assert.equal(landed.outcome, "landed");
-  const tip = tipOf(origin);
-  release();
-  const late = await slow.done;
-  assert.equal(late.status, 0, late.stdout + late.stderr);
-  assert.equal(tipOf(origin), tip);
-  proxy.stop();
-  checkLaws(origin);
-});
+scenario(
+  "a landing push held up past the ttl arrives after a takeover: refused as a whole",
+  async () => {
+    const { origin, direct, proxy } = await proxied();
+    const agent = await prepared(origin);
+    const other = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1" } });
+    git(other.dir, "config", "remote.origin.url", direct);
+    agentCommit(other, { "o.txt": "o\n" });
+    let release = () => {};
+    const held = new Promise<void>((resolve) => release = resolve);
+    let reached = () => {};
+    const arrived = new Promise<void>((resolve) => reached = resolve);
+    proxy.decide = (request) => {
+      if (!pushes(request) || !request.body.includes("refs/heads/main")) return "pass";
+      proxy.decide = () => "pass";
+      reached();
+      return { hold: held };
+    };
+    const slow = start(agent, ["submit", "--json", "--verify-cmd", verifyCommand(origin)], {
+      env: { AGENTQ_LEASE_TTL: "1" },
+    });
+    await arrived;
+    const landed = await runJson(other, ["submit", "--verify-cmd", verifyCommand(origin)]);
+    assert.equal(landed.outcome, "landed");
+    const tip = tipOf(origin);
+    release();
+    const late = await slow.done;
+    assert.equal(late.status, 0, late.stdout + late.stderr);
+    assert.equal(tipOf(origin), tip);
+    proxy.stop();
+    checkLaws(origin);
+  },
+);

@@ -7,7 +7,13 @@ import { git, tempDir, tryGit } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
-import { makeOrigin, SHARED_FILE, type TestOrigin, tipOf, verifyCommand } from "./harness/origin.ts";
+import {
+  makeOrigin,
+  SHARED_FILE,
+  type TestOrigin,
+  tipOf,
+  verifyCommand,
+} from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
 import { overBoth } from "./harness/transports.ts";
 
@@ -63,7 +69,8 @@ scenario("a verify command that times out is killed with everything it started",
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
   const pids = join(tempDir(), "pids");
-  const command = `(trap '' TERM; sleep 600 & echo $! >> ${pids}; echo $$ >> ${pids}; wait) & echo $! >> ${pids}; wait`;
+  const command =
+    `(trap '' TERM; sleep 600 & echo $! >> ${pids}; echo $$ >> ${pids}; wait) & echo $! >> ${pids}; wait`;
   const result = await runJson(a, ["submit", "--verify-cmd", command, "--verify-timeout", "1"], 1);
   assert.equal(result.reason, "verify timed out");
   for (const pid of readFileSync(pids, "utf8").trim().split("\n")) {
@@ -93,48 +100,51 @@ async function conflict(make: () => TestOrigin): Promise<{ origin: TestOrigin; b
   return { origin, b };
 }
 
-overBoth("a conflict is left in progress as git would, resolved in place and resubmitted", async (make) => {
-  const { origin, b } = await conflict(make);
-  const tip = tipOf(origin);
-  const twin = join(tempDir(), "twin");
-  cpSync(b.dir, twin, { recursive: true });
-  const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
-  assert.deepEqual([refused.outcome, refused.reason, refused.files], [
-    "refused",
-    "merge refused",
-    ["shared.txt"],
-  ]);
-  // What real git makes of the same merge in a copy of the clone.
-  tryGit(twin, ["fetch", "-q", origin.dir, "main"]);
-  tryGit(twin, ["merge", "-q", tip]);
-  assert.equal(git(b.dir, "ls-files", "-s"), git(twin, "ls-files", "-s"));
-  assert.equal(git(b.dir, "status", "--porcelain"), git(twin, "status", "--porcelain"));
-  assert.match(git(b.dir, "status", "--porcelain"), /^UU shared\.txt$/m);
-  assert.equal(git(b.dir, "rev-parse", "MERGE_HEAD"), tip);
-  const marked = readFileSync(join(b.dir, "shared.txt"), "utf8");
-  const plain = (text: string) => text.replace(/^(<{7}|>{7}) .*$/gm, "$1");
-  assert.equal(plain(marked), plain(readFileSync(join(twin, "shared.txt"), "utf8")));
-  const region = /^shared\.txt:(\d+)-(\d+)$/.exec(refused.regions[0])!;
-  const lines = marked.split("\n");
-  assert.match(lines[Number(region[1]) - 1]!, /^<{7} /);
-  assert.match(lines[Number(region[2]) - 1]!, /^>{7} /);
-  // Submitting again before it is resolved is refused and changes nothing.
-  const unresolved = await run(b, ["submit", "--json"]);
-  assert.equal(unresolved.json.schema, "agentq.error/1");
-  assert.equal(readFileSync(join(b.dir, "shared.txt"), "utf8"), marked);
-  // Resolved as a person would.
-  writeFileSync(
-    join(b.dir, "shared.txt"),
-    SHARED_FILE.replace("line 10\n", "by a and b\n"),
-  );
-  git(b.dir, "add", "shared.txt");
-  git(b.dir, "commit", "-q", "--no-edit");
-  const landed = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)]);
-  assert.equal(landed.outcome, "landed");
-  assert.match(git(origin.dir, "show", "main:shared.txt"), /by a and b/);
-  assert.equal(git(origin.dir, "show", "main:a.txt"), "a");
-  checkLaws(origin);
-});
+overBoth(
+  "a conflict is left in progress as git would, resolved in place and resubmitted",
+  async (make) => {
+    const { origin, b } = await conflict(make);
+    const tip = tipOf(origin);
+    const twin = join(tempDir(), "twin");
+    cpSync(b.dir, twin, { recursive: true });
+    const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
+    assert.deepEqual([refused.outcome, refused.reason, refused.files], [
+      "refused",
+      "merge refused",
+      ["shared.txt"],
+    ]);
+    // What real git makes of the same merge in a copy of the clone.
+    tryGit(twin, ["fetch", "-q", origin.dir, "main"]);
+    tryGit(twin, ["merge", "-q", tip]);
+    assert.equal(git(b.dir, "ls-files", "-s"), git(twin, "ls-files", "-s"));
+    assert.equal(git(b.dir, "status", "--porcelain"), git(twin, "status", "--porcelain"));
+    assert.match(git(b.dir, "status", "--porcelain"), /^UU shared\.txt$/m);
+    assert.equal(git(b.dir, "rev-parse", "MERGE_HEAD"), tip);
+    const marked = readFileSync(join(b.dir, "shared.txt"), "utf8");
+    const plain = (text: string) => text.replace(/^(<{7}|>{7}) .*$/gm, "$1");
+    assert.equal(plain(marked), plain(readFileSync(join(twin, "shared.txt"), "utf8")));
+    const region = /^shared\.txt:(\d+)-(\d+)$/.exec(refused.regions[0])!;
+    const lines = marked.split("\n");
+    assert.match(lines[Number(region[1]) - 1]!, /^<{7} /);
+    assert.match(lines[Number(region[2]) - 1]!, /^>{7} /);
+    // Submitting again before it is resolved is refused and changes nothing.
+    const unresolved = await run(b, ["submit", "--json"]);
+    assert.equal(unresolved.json.schema, "agentq.error/1");
+    assert.equal(readFileSync(join(b.dir, "shared.txt"), "utf8"), marked);
+    // Resolved as a person would.
+    writeFileSync(
+      join(b.dir, "shared.txt"),
+      SHARED_FILE.replace("line 10\n", "by a and b\n"),
+    );
+    git(b.dir, "add", "shared.txt");
+    git(b.dir, "commit", "-q", "--no-edit");
+    const landed = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)]);
+    assert.equal(landed.outcome, "landed");
+    assert.match(git(origin.dir, "show", "main:shared.txt"), /by a and b/);
+    assert.equal(git(origin.dir, "show", "main:a.txt"), "a");
+    checkLaws(origin);
+  },
+);
 
 scenario("a conflict never overwrites what isn't committed", async () => {
   const { origin, b } = await conflict(makeOrigin);
@@ -158,33 +168,36 @@ scenario("an untracked file in the way of the merge is kept", async () => {
   checkLaws(origin, { done: results(origin).length });
 });
 
-overBoth("a merge on the branch that dropped others' work is refused; --drop declares it", async (make) => {
-  const origin = make();
-  const a = makeAgent(origin);
-  const b = makeAgent(origin);
-  agentCommit(a, { "a.txt": "a\n", ...edit(5, "by a") });
-  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
-  agentCommit(b, { "b.txt": "b\n" });
-  git(b.dir, "fetch", "-q", origin.dir, "main");
-  git(b.dir, "merge", "-q", "-s", "ours", "-m", "merged main, honestly", "FETCH_HEAD");
-  const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
-  assert.equal(refused.reason, "a merge on the branch was refused");
-  assert.deepEqual([...refused.files].sort(), ["a.txt", "shared.txt"]);
-  // One path declared isn't both.
-  const half = await runJson(b, ["submit", "--again", "--drop", "a.txt"], 1);
-  assert.deepEqual(half.files, ["shared.txt"]);
-  const meant = await runJson(b, [
-    "submit",
-    "--again",
-    "--drop",
-    "*.txt",
-    "--verify-cmd",
-    verifyCommand(origin),
-  ]);
-  assert.equal(meant.outcome, "landed");
-  assert.equal(git(origin.dir, "ls-tree", "--name-only", "main"), "README\nb.txt\nshared.txt");
-  checkLaws(origin);
-});
+overBoth(
+  "a merge on the branch that dropped others' work is refused; --drop declares it",
+  async (make) => {
+    const origin = make();
+    const a = makeAgent(origin);
+    const b = makeAgent(origin);
+    agentCommit(a, { "a.txt": "a\n", ...edit(5, "by a") });
+    assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+    agentCommit(b, { "b.txt": "b\n" });
+    git(b.dir, "fetch", "-q", origin.dir, "main");
+    git(b.dir, "merge", "-q", "-s", "ours", "-m", "merged main, honestly", "FETCH_HEAD");
+    const refused = await runJson(b, ["submit", "--verify-cmd", verifyCommand(origin)], 1);
+    assert.equal(refused.reason, "a merge on the branch was refused");
+    assert.deepEqual([...refused.files].sort(), ["a.txt", "shared.txt"]);
+    // One path declared isn't both.
+    const half = await runJson(b, ["submit", "--again", "--drop", "a.txt"], 1);
+    assert.deepEqual(half.files, ["shared.txt"]);
+    const meant = await runJson(b, [
+      "submit",
+      "--again",
+      "--drop",
+      "*.txt",
+      "--verify-cmd",
+      verifyCommand(origin),
+    ]);
+    assert.equal(meant.outcome, "landed");
+    assert.equal(git(origin.dir, "ls-tree", "--name-only", "main"), "README\nb.txt\nshared.txt");
+    checkLaws(origin);
+  },
+);
 
 scenario("a merge on the branch that took one side of a file both changed is refused", async () => {
   const origin = makeOrigin();
@@ -218,7 +231,10 @@ scenario("agentq.json pins checks at the tip that no ticket weakens", async () =
   const log = join(tempDir(), "pinned.log");
   const pin = (command: string) => JSON.stringify({ verify: [command], verifyTimeout: 60 });
   const origin = makeOrigin({
-    files: { "shared.txt": SHARED_FILE, "agentq.json": pin(`echo pinned >> ${log}; test ! -e forbidden`) },
+    files: {
+      "shared.txt": SHARED_FILE,
+      "agentq.json": pin(`echo pinned >> ${log}; test ! -e forbidden`),
+    },
   });
   const a = makeAgent(origin);
   agentCommit(a, { "forbidden": "", "agentq.json": pin("true") });

@@ -29,8 +29,9 @@ export function toolPath(): string {
   if (tools !== undefined) return tools;
   tools = tempDir("agentq-tools-");
   for (
-    const tool of "sh cat sleep echo printf ls rm mkdir cp mv touch true false test kill head tail wc sort grep sed env sha1sum date ps"
-      .split(" ")
+    const tool
+      of "sh cat sleep echo printf ls rm mkdir cp mv touch true false test kill head tail wc sort grep sed env sha1sum date ps"
+        .split(" ")
   ) {
     const target = ["/usr/bin/", "/bin/"].map((dir) => dir + tool).find((path) => existsSync(path));
     if (target) symlinkSync(target, join(tools, tool));
@@ -128,7 +129,10 @@ export interface StartOptions {
 
 /** Starts the binary. */
 export function start(agent: Agent, args: readonly string[], options: StartOptions = {}): Running {
-  const [program, ...rest] = [...(options.wrapper ?? []), binary(), ...args] as [string, ...string[]];
+  const [program, ...rest] = [...(options.wrapper ?? []), binary(), ...args] as [
+    string,
+    ...string[],
+  ];
   const child = spawn(program, rest, {
     cwd: options.cwd ?? agent.dir,
     env: { ...agent.env, ...options.env },
@@ -180,7 +184,9 @@ function finished(
         return JSON.parse(stdout);
       } catch {
         throw new Error(
-          `agentq ${args.join(" ")} printed no single JSON document (exit ${status}, ${signal}):\n` +
+          `agentq ${
+            args.join(" ")
+          } printed no single JSON document (exit ${status}, ${signal}):\n` +
             `stdout: ${stdout}\nstderr: ${stderr}`,
         );
       }
@@ -189,7 +195,11 @@ function finished(
 }
 
 /** Runs the binary to its end. */
-export function run(agent: Agent, args: readonly string[], options: StartOptions = {}): Promise<Run> {
+export function run(
+  agent: Agent,
+  args: readonly string[],
+  options: StartOptions = {},
+): Promise<Run> {
   return start(agent, args, options).done;
 }
 

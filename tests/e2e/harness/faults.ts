@@ -64,9 +64,16 @@ export function killAtCall(
   return start(agent, args, {
     ...options,
     wrapper: [
-      "/usr/bin/strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null",
-      "-e", `trace=${calls}`,
-      "-e", `inject=${calls}:signal=SIGKILL:when=${n}`,
+      "/usr/bin/strace",
+      "-f",
+      "--seccomp-bpf",
+      "-qq",
+      "-o",
+      "/dev/null",
+      "-e",
+      `trace=${calls}`,
+      "-e",
+      `inject=${calls}:signal=SIGKILL:when=${n}`,
     ],
   }).done;
 }

@@ -14,7 +14,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { git, tryGit } from "../../helpers/git.ts";
 import { type Entry, isAncestor, readChain, readCommit } from "./chains.ts";
-import { logLines, refOf, tipOf, type TestOrigin } from "./origin.ts";
+import { logLines, refOf, type TestOrigin, tipOf } from "./origin.ts";
 
 const EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 const OID = /^[0-9a-f]{40}$/;
@@ -52,7 +52,11 @@ function checkEntry(entry: Entry, kind: string): void {
   if (entry.message.agentq !== undefined) {
     assert.equal(entry.message.agentq.v, 1, `${where}: agentq.v`);
     assert.match(entry.author, /^agentq <agentq@localhost> \d+ [+-]\d{4}$/, `${where}: author`);
-    assert.match(entry.committer, /^agentq <agentq@localhost> \d+ [+-]\d{4}$/, `${where}: committer`);
+    assert.match(
+      entry.committer,
+      /^agentq <agentq@localhost> \d+ [+-]\d{4}$/,
+      `${where}: committer`,
+    );
   }
 }
 
@@ -81,7 +85,9 @@ function checkQueue(origin: TestOrigin): Entry[] {
     assert.equal(typeof message.verify_timeout, "number");
     assert.ok("check" in message && "checkers" in message, `ticket ${n}: shared fields`);
   });
-  const submissions = tickets.map((t) => t.message.agentq?.submission).filter((s) => s !== undefined);
+  const submissions = tickets.map((t) => t.message.agentq?.submission).filter((s) =>
+    s !== undefined
+  );
   assert.equal(new Set(submissions).size, submissions.length, "a submission was enqueued twice");
   return tickets;
 }
@@ -127,7 +133,12 @@ function checkLock(origin: TestOrigin, options: LawOptions): void {
   }
 }
 
-function checkBranch(origin: TestOrigin, tickets: Entry[], done: Entry[], options: LawOptions): void {
+function checkBranch(
+  origin: TestOrigin,
+  tickets: Entry[],
+  done: Entry[],
+  options: LawOptions,
+): void {
   const outside = new Set(options.outside ?? []);
   const moves: [string, string][] = [];
   let at = origin.initial;
@@ -181,7 +192,9 @@ function checkMoves(
 
 function checkVerified(origin: TestOrigin, tickets: Entry[], done: Entry[]): void {
   const passed = new Set(
-    logLines(origin.verifyLog).filter((line) => line.startsWith("ok ")).map((line) => line.slice(3)),
+    logLines(origin.verifyLog).filter((line) => line.startsWith("ok ")).map((line) =>
+      line.slice(3)
+    ),
   );
   for (const { message } of done) {
     if (message.landed === null || tickets[message.ticket]!.message.verify_cmd === null) continue;
@@ -208,8 +221,9 @@ export function leftovers(dir: string): string[] {
     if (!existsSync(path)) return;
     for (const entry of readdirSync(path, { withFileTypes: true })) {
       const full = join(path, entry.name);
-      if (/\.lock$|^tmp_|^incoming-|^tmp_objdir/.test(entry.name)) found.push(full.slice(dir.length + 1));
-      else if (entry.isDirectory()) walk(full);
+      if (/\.lock$|^tmp_|^incoming-|^tmp_objdir/.test(entry.name)) {
+        found.push(full.slice(dir.length + 1));
+      } else if (entry.isDirectory()) walk(full);
     }
   };
   for (const part of ["refs", "objects"]) walk(join(dir, part));

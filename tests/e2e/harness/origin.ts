@@ -46,7 +46,11 @@ export function makeOrigin(options: OriginOptions = {}): TestOrigin {
   const dir = join(root, options.name ?? "origin.git");
   const seed = makeRepo(join(makeDir(join(root, "seed"))));
   git(seed, "checkout", "-q", "-B", branch);
-  const initial = commit(seed, "first", options.files ?? { "shared.txt": SHARED_FILE, "README": "hello\n" });
+  const initial = commit(
+    seed,
+    "first",
+    options.files ?? { "shared.txt": SHARED_FILE, "README": "hello\n" },
+  );
   git(root, "clone", "-q", "--bare", seed, dir);
   git(dir, "remote", "remove", "origin");
   git(dir, "symbolic-ref", "HEAD", `refs/heads/${branch}`);

@@ -4,7 +4,7 @@
  */
 import { git, tryGit } from "../../helpers/git.ts";
 import { isAncestor, readChain } from "./chains.ts";
-import { chainRef, refOf, tipOf, type TestOrigin } from "./origin.ts";
+import { chainRef, refOf, type TestOrigin, tipOf } from "./origin.ts";
 
 const IDENTITY = {
   GIT_AUTHOR_NAME: "weave",
@@ -42,7 +42,14 @@ export function casPush(
 }
 
 function fetchChains(origin: TestOrigin, dir: string): void {
-  git(dir, "fetch", "-q", origin.dir, `+refs/weave/*:refs/other/*`, `+refs/heads/*:refs/otherheads/*`);
+  git(
+    dir,
+    "fetch",
+    "-q",
+    origin.dir,
+    `+refs/weave/*:refs/other/*`,
+    `+refs/heads/*:refs/otherheads/*`,
+  );
 }
 
 /** Enqueues `candidate` and gives its ticket number. */
@@ -68,7 +75,9 @@ export function weaveSubmit(
       check: options.check ?? null,
       checkers: null,
     });
-    if (casPush(dir, origin.dir, [{ ref: chainRef(origin, "queue"), old, new: entry }])) return ticket;
+    if (casPush(dir, origin.dir, [{ ref: chainRef(origin, "queue"), old, new: entry }])) {
+      return ticket;
+    }
   }
 }
 
@@ -78,7 +87,12 @@ export function weaveLandAll(origin: TestOrigin, dir: string, name = "weavehost-
   const lockRef = chainRef(origin, "lock");
   let lock = refOf(origin, lockRef);
   const lockEntry = (holder: string | null) =>
-    chainCommit(dir, lock === null ? [] : [lock], { kind: "lock", holder, by: name, at: Date.now() });
+    chainCommit(dir, lock === null ? [] : [lock], {
+      kind: "lock",
+      holder,
+      by: name,
+      at: Date.now(),
+    });
   const acquired = lockEntry(name);
   if (!casPush(dir, origin.dir, [{ ref: lockRef, old: lock, new: acquired }])) {
     throw new Error("the lock is not free");
@@ -124,14 +138,22 @@ export function weaveLandAll(origin: TestOrigin, dir: string, name = "weavehost-
   }
 }
 
-function mergeFor(dir: string, tip: string, candidate: string): { landed: string | null; reason: string } {
+function mergeFor(
+  dir: string,
+  tip: string,
+  candidate: string,
+): { landed: string | null; reason: string } {
   if (isAncestor(dir, candidate, tip)) return { landed: null, reason: "nothing to land" };
   if (isAncestor(dir, tip, candidate)) return { landed: candidate, reason: "landed" };
   const merged = tryGit(dir, ["merge-tree", "--write-tree", tip, candidate]);
   if (merged.status !== 0) return { landed: null, reason: "merge refused" };
   const tree = merged.stdout.split("\n")[0]!;
-  const run = tryGit(dir, ["commit-tree", "-p", tip, "-p", candidate, "-m", "weave landing", tree], {
-    env: IDENTITY,
-  });
+  const run = tryGit(
+    dir,
+    ["commit-tree", "-p", tip, "-p", candidate, "-m", "weave landing", tree],
+    {
+      env: IDENTITY,
+    },
+  );
   return { landed: run.stdout.trim(), reason: "landed" };
 }

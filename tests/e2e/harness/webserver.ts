@@ -44,19 +44,59 @@ function makeCertificates(dir: string): { ca: string; cert: string; key: string 
     at("ext.cnf"),
     "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n",
   );
-  openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=agentq test CA",
-    "-keyout", at("ca.key"), "-out", at("ca.pem"));
-  openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-keyout", at("server.key"),
-    "-out", at("server.csr"));
-  openssl("x509", "-req", "-in", at("server.csr"), "-CA", at("ca.pem"), "-CAkey", at("ca.key"),
-    "-CAcreateserial", "-days", "30", "-extfile", at("ext.cnf"), "-out", at("server.pem"));
+  openssl(
+    "req",
+    "-x509",
+    "-newkey",
+    "rsa:2048",
+    "-nodes",
+    "-days",
+    "30",
+    "-subj",
+    "/CN=agentq test CA",
+    "-keyout",
+    at("ca.key"),
+    "-out",
+    at("ca.pem"),
+  );
+  openssl(
+    "req",
+    "-newkey",
+    "rsa:2048",
+    "-nodes",
+    "-subj",
+    "/CN=127.0.0.1",
+    "-keyout",
+    at("server.key"),
+    "-out",
+    at("server.csr"),
+  );
+  openssl(
+    "x509",
+    "-req",
+    "-in",
+    at("server.csr"),
+    "-CA",
+    at("ca.pem"),
+    "-CAkey",
+    at("ca.key"),
+    "-CAcreateserial",
+    "-days",
+    "30",
+    "-extfile",
+    at("ext.cnf"),
+    "-out",
+    at("server.pem"),
+  );
   return { ca: at("ca.pem"), cert: at("server.pem"), key: at("server.key") };
 }
 
 /** Starts nginx and fcgiwrap on loopback ports with a configuration of their own. */
 export async function startWebServer(): Promise<WebServer> {
   for (const program of ["/usr/sbin/nginx", "/usr/sbin/fcgiwrap"]) {
-    if (!existsSync(program)) throw new Error(`${program} is missing: install nginx-light, fcgiwrap`);
+    if (!existsSync(program)) {
+      throw new Error(`${program} is missing: install nginx-light, fcgiwrap`);
+    }
   }
   const dir = tempDir("agentq-web-");
   const projects = join(dir, "projects");
