@@ -105,12 +105,13 @@ export function assertSame(
   admitted: FileStat,
 ): void {
   const now = lstatOrNull(files, path);
-  if (now === null || !sameFile(now, admitted) || now.kind !== admitted.kind) throw changed(path);
-  if (now.kind === "file" && now.links !== 1) throw changed(path);
+  const same = now !== null && sameFile(now, admitted) && now.kind === admitted.kind &&
+    now.mode === admitted.mode && now.uid === admitted.uid;
+  if (!same || (now.kind === "file" && now.links !== 1)) throw changed(path);
 }
 
 export function changed(path: string): AgentqError {
-  return new AgentqError("identity-changed", `${path} was replaced or linked meanwhile`, {
+  return new AgentqError("identity-changed", `${path} was replaced, linked or chmodded meanwhile`, {
     details: { path },
   });
 }

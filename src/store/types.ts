@@ -58,6 +58,7 @@ export interface FailedEntry {
   readonly reason: string;
   readonly attempts?: number;
   readonly encoding?: string;
+  readonly deliveries?: number;
 }
 
 /** Proof of what a caller holds. Plain JSON; survives the process. */
@@ -129,8 +130,12 @@ export interface EnqueueEntry {
   readonly encoding?: string;
 }
 
-/** JSON that the caller has already serialised; stored byte for byte. */
+/** Marks {@link PreparedPayload}, so that no payload can be taken for one. */
+export const PREPARED: unique symbol = Symbol("agentq.prepared-payload");
+
+/** JSON that the caller has already serialised (see `preparedPayload`); stored byte for byte. */
 export interface PreparedPayload {
+  readonly [PREPARED]: true;
   readonly jsonText: string;
 }
 

@@ -1,0 +1,113 @@
+/** A read-only audit: everything a person should know about a store, changing nothing. */
+import { join } from "node:path";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import { announcements, holderLiveness } from "./exclusive.ts";
+import { isStateTempName, LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
+import { readState } from "./inspect.ts";
+import { readObject } from "./payload.ts";
+import { describeOwner, findLocks, isRecoveryName } from "./stale.ts";
+import { serializeState, type StoreState } from "./state.ts";
+import type { StoreContext } from "./transaction.ts";
+import type { CheckFinding, CheckReport, Token } from "./types.ts";
+
+/** Audits the store without the lock; what a running transaction changes meanwhile is looked at again. */
+export async function check(context: StoreContext): Promise<CheckReport> {
+  while (true) {
+    const { revision } = readState(context);
+    const report = audit(context);
+    if (readState(context).revision === revision && report.revision === revision) return report;
+  }
+}
+
+function audit(context: StoreContext): CheckReport {
+  const { paths, platform } = context;
+  const findings: CheckFinding[] = [];
+  const state = readState(context);
+  const referenced = referencedObjects(state);
+  for (const [object, where] of referenced) {
+    try {
+      readJson(context, object);
+    } catch (error) {
+      if (!(error instanceof AgentqError)) throw error;
+      const level = isAgentqError(error, "payload-unreadable") ? "error" : "warning";
+      findings.push({ level, path: where, message: error.message });
+    }
+  }
+
+  let orphans = 0;
+  for (const name of platform.files.readdir(paths.objects)) {
+    if (!TOKEN_PATTERN.test(name)) {
+      findings.push({
+        level: "warning",
+        path: join(paths.objects, name),
+        message: "isn't an object of the store; nothing will touch it",
+      });
+    } else if (!referenced.has(name)) orphans++;
+  }
+  if (orphans > 0) {
+    findings.push({
+      level: "note",
+      path: paths.objects,
+      message: `${orphans} objects belong to nothing; agentq store gc removes them`,
+    });
+  }
+  findings.push(...auditNamespace(context));
+  return {
+    storeId: state.storeId,
+    revision: state.revision,
+    slots: state.slots,
+    failed: state.failed.size,
+    orphans,
+    stateBytes: new TextEncoder().encode(serializeState(state)).length,
+    findings,
+    sound: findings.every(({ level }) => level !== "error"),
+  };
+}
+
+function auditNamespace(context: StoreContext): CheckFinding[] {
+  const { paths, platform } = context;
+  const findings: CheckFinding[] = [];
+  for (const lock of findLocks(platform, paths.namespace)) {
+    const liveness = holderLiveness(platform, lock);
+    findings.push({
+      level: liveness === "alive" ? "note" : "warning",
+      path: lock.path,
+      message: `held by ${describeOwner(lock)} (${liveness}), owner token ${lock.token}`,
+    });
+  }
+  const announced = new Set(announcements(platform, paths.lock).map(({ path }) => path));
+  const known = new Set(["format.json", "state.json", "objects", LOCK_NAME]);
+  for (const name of platform.files.readdir(paths.namespace)) {
+    const path = join(paths.namespace, name);
+    if (known.has(name) || announced.has(path) || isRecoveryName(name)) continue;
+    findings.push(
+      isStateTempName(name)
+        ? { level: "note", path, message: "left by an interrupted commit, or one under way" }
+        : { level: "warning", path, message: "isn't a file of the store; nothing will touch it" },
+    );
+  }
+  return findings;
+}
+
+/** Every object that the state refers to, and by what. */
+export function referencedObjects(state: StoreState): Map<Token, string> {
+  const objects = new Map<Token, string>();
+  for (const [queue, { slots }] of state.queues) {
+    for (const [id, { pending, claimed }] of slots) {
+      if (pending !== null) objects.set(pending.object, `${queue}/${id} (pending)`);
+      if (claimed !== null) objects.set(claimed.object, `${queue}/${id} (claimed)`);
+    }
+  }
+  for (const [failedId, { object }] of state.failed) objects.set(object, `failed/${failedId}`);
+  return objects;
+}
+
+function readJson(context: StoreContext, object: Token): void {
+  const { platform, paths, policy, limits } = context;
+  const bytes = readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
+  try {
+    JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new AgentqError("payload-unreadable", `the payload ${object} isn't JSON`, { cause });
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * A file that at most one process holds, and whose dead holder can be proved dead.
+ *
+ *   announce ──▶ create (O_EXCL) ──▶ write owner ──▶ withdraw ─ ─ held ─ ─ ▶ release
+ *                    │ exists
+ *                    └──▶ withdraw, not ours
+ *
+ * A process killed between creating the file and writing its owner into it would leave an empty file
+ * that says nothing. So it first *announces* itself: an empty sibling file whose name is its identity,
+ * made by one system call, there for exactly as long as its lock may be empty. An empty lock is then
+ * proved dead when somebody did announce and every process that announced is gone.
+ *
+ * A dead holder's file is removed only by whoever holds `<lock>.recover-<token>`, an exclusive file
+ * of the same kind named after the token of the file to remove. Tokens never come back, so two
+ * processes that have both proved the same owner dead can't remove the lock of a third who took it in
+ * between.
+ */
+import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+import * as z from "zod/mini";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import { type FileStat, sameFile } from "../platform/files.ts";
+import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
+import { lstatOrNull } from "./admit.ts";
+import { FILE_MODE } from "./layout.ts";
+import type { StorePlatform } from "./types.ts";
+
+/** What a lock file says about its holder. */
+export interface LockOwner extends ProcessIdentity {
+  readonly token: string;
+  /** ISO 8601, for people to read; never compared. */
+  readonly createdAt: string;
+}
+
+const ownerSchema = z.looseObject({
+  token: z.string().check(z.regex(/^[0-9a-f]{32}$/)),
+  pid: z.int().check(z.gte(1)),
+  startTime: z.nullable(z.string()),
+  pidNamespace: z.nullable(z.string()),
+  bootId: z.nullable(z.string()),
+  host: z.string(),
+  createdAt: z.string(),
+});
+
+export interface ExclusiveFile {
+  readonly path: string;
+  readonly token: string;
+  readonly fd: number;
+  readonly stat: FileStat;
+  readonly content: Uint8Array;
+}
+
+/** A lock file as somebody else sees it. */
+export interface ObservedLock {
+  readonly path: string;
+  readonly stat: FileStat;
+  readonly text: string;
+  /** null when the file is empty, torn or not a lock's. */
+  readonly owner: LockOwner | null;
+  /** What an operator names the lock by: the owner's token, or `unreadable-<inode>`. */
+  readonly token: string;
+}
+
+const MAX_LOCK_BYTES = 16 * 1024;
+
+/** Takes the file, or returns null when it exists. */
+export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFile | null {
+  const { files } = platform;
+  if (lstatOrNull(files, path) !== null) return null;
+  const token = platform.token();
+  const announcement = announcementPath(path, token, platform.identity);
+  let fd: number | undefined;
+  try {
+    files.close(files.create("lock.announce", announcement, FILE_MODE));
+    try {
+      fd = files.create("lock.create", path, FILE_MODE);
+    } catch (error) {
+      if (errnoOf(error) !== "EEXIST") throw error;
+      files.unlink("lock.withdraw", announcement);
+      return null;
+    }
+    const owner: LockOwner = {
+      token,
+      ...platform.identity,
+      createdAt: new Date().toISOString(),
+    };
+    const content = new TextEncoder().encode(JSON.stringify(owner) + "\n");
+    files.write("lock.write", fd, content);
+    files.unlink("lock.withdraw", announcement);
+    return { path, token, fd, stat: files.fstat(fd), content };
+  } catch (error) {
+    // Ours, and not yet relied on: give it back, or else leave the announcement, so that it can be
+    // proved stale once this process has ended.
+    let released = true;
+    if (fd !== undefined) {
+      files.close(fd);
+      released = attempt(() => files.unlink("lock.release", path));
+    }
+    if (released) attempt(() => files.unlink("lock.withdraw", announcement));
+    throw ioError("lock", path, error);
+  }
+}
+
+/** Throws `lock-lost` unless the file is still this holder's, by identity and content. */
+export function assertHeld(platform: StorePlatform, held: ExclusiveFile): void {
+  const { files } = platform;
+  const now = lstatOrNull(files, held.path);
+  // The open descriptor keeps the inode from being reused, so identity alone is exact.
+  if (now !== null && sameFile(now, held.stat)) {
+    const content = files.readAll(held.fd, MAX_LOCK_BYTES);
+    if (equalBytes(content, held.content)) return;
+  }
+  throw new AgentqError("lock-lost", `${held.path} is no longer held by this process`, {
+    details: { path: held.path },
+  });
+}
+
+/**
+ * Removes the file if it is still this holder's. When that fails with an I/O error it is still held,
+ * and can be released again later.
+ */
+export function releaseExclusive(platform: StorePlatform, held: ExclusiveFile): void {
+  try {
+    assertHeld(platform, held);
+    platform.files.unlink("lock.release", held.path);
+  } catch (error) {
+    if (isAgentqError(error, "lock-lost")) platform.files.close(held.fd);
+    throw ioError("release", held.path, error);
+  }
+  platform.files.close(held.fd);
+}
+
+/** Looks at a lock file without touching it; null when there is none. */
+export function observeLock(platform: StorePlatform, path: string): ObservedLock | null {
+  const { files } = platform;
+  const stat = lstatOrNull(files, path);
+  if (stat === null) return null;
+  if (stat.kind !== "file") {
+    throw new AgentqError("identity-changed", `${path} is a ${stat.kind}, not a lock file`);
+  }
+  let text = "";
+  try {
+    const fd = files.openRead(path);
+    try {
+      if (!sameFile(files.fstat(fd), stat)) return observeLock(platform, path);
+      text = new TextDecoder().decode(files.readAll(fd, MAX_LOCK_BYTES));
+    } finally {
+      files.close(fd);
+    }
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return null;
+    throw ioError("read", path, error);
+  }
+  const owner = parseOwner(text);
+  return { path, stat, text, owner, token: owner?.token ?? `unreadable-${stat.ino}` };
+}
+
+/** Whether the lock's holder is proved gone. An unreadable lock is judged by its announcements. */
+export function holderLiveness(platform: StorePlatform, lock: ObservedLock): Liveness {
+  if (lock.owner !== null) return isProcessAlive(lock.owner, platform.probe);
+  const announced = announcements(platform, lock.path);
+  if (announced.length === 0) return "unknown";
+  const verdicts = announced.map(({ identity }) => isProcessAlive(identity, platform.probe));
+  if (verdicts.includes("unknown")) return "unknown";
+  if (verdicts.includes("alive")) return "alive";
+  // Still the same unreadable file: whoever made it had announced before and was on that list.
+  const again = observeLock(platform, lock.path);
+  return again !== null && isSameLock(again, lock) ? "gone" : "unknown";
+}
+
+/** The same file with the same content: the same holder. */
+export function isSameLock(a: ObservedLock, b: ObservedLock): boolean {
+  return sameFile(a.stat, b.stat) && a.text === b.text;
+}
+
+export interface Announcement {
+  readonly path: string;
+  readonly identity: ProcessIdentity;
+}
+
+/** Who has announced to take `path`. */
+export function announcements(platform: StorePlatform, path: string): Announcement[] {
+  const prefix = `${basename(path)}.`;
+  const found: Announcement[] = [];
+  for (const name of listDirectory(platform, dirname(path))) {
+    if (!name.startsWith(prefix)) continue;
+    const identity = parseAnnouncement(name.slice(prefix.length), platform.identity);
+    if (identity !== null) found.push({ path: join(dirname(path), name), identity });
+  }
+  return found;
+}
+
+export function listDirectory(platform: StorePlatform, path: string): string[] {
+  try {
+    return platform.files.readdir(path);
+  } catch (error) {
+    throw ioError("list", path, error);
+  }
+}
+
+const ANNOUNCEMENT = /^([0-9a-f]{32})\.([0-9]{1,10})\.([A-Za-z0-9_-]*)\.([0-9a-f]{16})$/;
+
+function announcementPath(path: string, token: string, identity: ProcessIdentity): string {
+  const start = base64url(identity.startTime ?? "");
+  return `${path}.${token}.${identity.pid}.${start}.${kernelHash(identity)}`;
+}
+
+/** Boot and pid namespace are only a hash in the name: equal to ours means the same kernel and pids. */
+function parseAnnouncement(text: string, ours: ProcessIdentity): ProcessIdentity | null {
+  const match = ANNOUNCEMENT.exec(text);
+  if (match === null) return null;
+  const start = new TextDecoder().decode(
+    Uint8Array.from(atob(match[3]!.replaceAll("-", "+").replaceAll("_", "/")), toByte),
+  );
+  const known = match[4] === kernelHash(ours);
+  return {
+    pid: Number(match[2]),
+    startTime: start === "" ? null : start,
+    pidNamespace: known ? ours.pidNamespace : null,
+    bootId: known ? ours.bootId : null,
+    host: "",
+  };
+}
+
+function kernelHash(identity: ProcessIdentity): string {
+  const kernel = JSON.stringify([identity.bootId, identity.pidNamespace]);
+  return createHash("sha256").update(kernel).digest("hex").slice(0, 16);
+}
+
+function base64url(text: string): string {
+  const binary = String.fromCharCode(...new TextEncoder().encode(text));
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+function toByte(char: string): number {
+  return char.charCodeAt(0);
+}
+
+function parseOwner(text: string): LockOwner | null {
+  try {
+    const result = z.safeParse(ownerSchema, JSON.parse(text));
+    return result.success ? result.data : null;
+  } catch {
+    return null;
+  }
+}
+
+function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && a.every((byte, index) => byte === b[index]);
+}
+
+/** Does what can be done after a failure; the failure stays the one to report. */
+function attempt(action: () => void): boolean {
+  try {
+    action();
+    return true;
+  } catch {
+    return false;
+  }
+}

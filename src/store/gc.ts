@@ -1,0 +1,56 @@
+/**
+ * Collection: removes what the committed state can't reach, under the lock, after the state was made
+ * to last. Never by age. What can't be removed stays; an orphan is better than a lost message.
+ */
+import { join } from "node:path";
+import { ioError } from "../platform/durable.ts";
+import { admitDirectory } from "./admit.ts";
+import { referencedObjects } from "./check.ts";
+import { isStateTempName, objectDirectory, payloadPath, TOKEN_PATTERN } from "./layout.ts";
+import { withdrawTheDead } from "./stale.ts";
+import { type StoreContext, withLock } from "./transaction.ts";
+import type { GcReport } from "./types.ts";
+
+export async function gc(context: StoreContext): Promise<GcReport> {
+  return await withLock(context, (state) => {
+    const { paths, platform, policy } = context;
+    const { files } = platform;
+    const reachable = referencedObjects(state);
+    const left: string[] = [];
+    let objects = 0;
+    let removed = 0;
+    const remove = (path: string, action: () => void): boolean => {
+      try {
+        action();
+        return true;
+      } catch (error) {
+        left.push(ioError("remove", path, error).message);
+        return false;
+      }
+    };
+    // Whatever this process believed before, the state on the disk must last before its orphans go.
+    files.syncDirectory("admit.sync-parent", paths.namespace);
+    admitDirectory(files, paths.objects, policy);
+    for (const object of files.readdir(paths.objects)) {
+      if (!TOKEN_PATTERN.test(object) || reachable.has(object)) continue;
+      const directory = objectDirectory(paths, object);
+      const payload = payloadPath(paths, object);
+      const gone = remove(directory, () => {
+        admitDirectory(files, directory, policy);
+        if (files.readdir(directory).includes("payload.json")) {
+          files.unlink("gc.unlink-payload", payload);
+        }
+        files.rmdir("gc.rmdir-object", directory);
+      });
+      if (gone) objects++;
+    }
+    for (const name of files.readdir(paths.namespace)) {
+      if (!isStateTempName(name)) continue;
+      const path = join(paths.namespace, name);
+      // Only a lock holder writes these, and the lock is ours: their writers have ended.
+      if (remove(path, () => files.unlink("gc.unlink-temp", path))) removed++;
+    }
+    removed += withdrawTheDead(platform, paths.lock);
+    return { objects, files: removed, left };
+  });
+}

@@ -1,0 +1,247 @@
+/**
+ * Creating a store, exclusively.
+ *
+ *   root (made when missing) → namespace (mkdir: ours or nobody's) → lock → objects/ → state.json
+ *   → format.json → sync namespace → sync root → unlock
+ *
+ * A namespace without both files valid is `init-incomplete`: never adopted, completed or deleted. The
+ * explicit way out moves what is there aside, file by file, where a person can look at it.
+ */
+import { dirname, join, resolve } from "node:path";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import { errnoOf, ioError, syncError } from "../platform/durable.ts";
+import { admitRoot, lstatOrNull } from "./admit.ts";
+import { describeOwner, findLocks } from "./stale.ts";
+import { holderLiveness, releaseExclusive, tryExclusive } from "./exclusive.ts";
+import { DIRECTORY_MODE, FILE_MODE, NAMESPACE, type StorePaths, storePaths } from "./layout.ts";
+import { readIdentity } from "./open.ts";
+import { storePlatform, storeWait } from "./platform.ts";
+import { emptyState, serializeFormat, serializeState } from "./state.ts";
+import type { StoreSite } from "./sites.ts";
+import type { StoreOptions, StorePlatform } from "./types.ts";
+import { findV1Mark } from "./v1-marks.ts";
+
+export interface InitOptions extends StoreOptions {
+  /** For file systems that can't keep permissions; recorded in the store. */
+  allowOpenModes?: boolean;
+  /** Move the remains of an interrupted initialisation aside and start anew. */
+  resumeAfterInspection?: boolean;
+}
+
+export interface InitReport {
+  readonly root: string;
+  readonly storeId: string;
+  /** Where the remains of an earlier attempt went, or null. */
+  readonly movedAside: string | null;
+}
+
+/**
+ * Creates a store in `root`. Errors: `store-exists`, `init-incomplete`, `v1-directory`,
+ * `mode-unsupported`, `store-locked` (somebody else is just creating it).
+ */
+export async function initStore(root: string, options: InitOptions = {}): Promise<InitReport> {
+  const paths = storePaths(resolve(root));
+  const platform = storePlatform(options);
+  const openModes = options.allowOpenModes === true;
+  const fresh = ensureRoot(platform, paths.root);
+  let movedAside: string | null = null;
+  if (!fresh) {
+    if (lstatOrNull(platform.files, paths.namespace) !== null) {
+      await refuseExisting(platform, paths, options);
+      movedAside = moveAside(platform, paths);
+    } else {
+      const mark = findV1Mark(platform.files, paths.root);
+      if (mark !== null) {
+        throw new AgentqError("v1-directory", `${paths.root} is a v1 queue: it holds ${mark}`, {
+          details: { path: paths.root, mark },
+        });
+      }
+    }
+    if (!openModes) narrowRoot(platform, paths.root);
+  }
+  admitRoot(platform.files, paths.root, { strictModes: !openModes });
+  if (!openModes && platform.files.hasModes) probeModes(platform, paths.root);
+  const storeId = platform.token();
+  createNamespace(platform, paths, storeId, openModes);
+  return { root: paths.root, storeId, movedAside };
+}
+
+/** Returns only when there are remains that may be moved aside. */
+async function refuseExisting(
+  platform: StorePlatform,
+  paths: StorePaths,
+  options: InitOptions,
+): Promise<void> {
+  try {
+    const { storeId } = await readIdentity(platform, paths, storeWait(paths.root, options));
+    throw new AgentqError("store-exists", `${paths.root} holds the store ${storeId} already`, {
+      details: { path: paths.root, storeId },
+    });
+  } catch (error) {
+    if (!isAgentqError(error, "init-incomplete")) throw error;
+    if (options.resumeAfterInspection !== true) throw error;
+  }
+}
+
+/** Makes the root and what is missing above it; true when it was made here. */
+function ensureRoot(platform: StorePlatform, root: string): boolean {
+  const { files } = platform;
+  const stat = lstatOrNull(files, root);
+  if (stat !== null) {
+    if (stat.kind === "directory") return false;
+    throw new AgentqError("identity-changed", `${root} is a ${stat.kind}, not a directory`, {
+      hint: "Name a directory, not a link to one.",
+      details: { path: root },
+    });
+  }
+  const parent = dirname(root);
+  if (parent !== root && lstatOrNull(files, parent) === null) ensureRoot(platform, parent);
+  try {
+    files.mkdir("init.mkdir-root", root, DIRECTORY_MODE);
+  } catch (error) {
+    // Somebody else made it just now: look at it like at any other.
+    if (errnoOf(error) === "EEXIST") return ensureRoot(platform, root);
+    throw ioError("make", root, error);
+  }
+  syncDirectoryAt(platform, "init.sync-root-parent", parent);
+  return true;
+}
+
+/** An empty directory that was given to us becomes private; one in use is not changed behind its users. */
+function narrowRoot(platform: StorePlatform, root: string): void {
+  const { files } = platform;
+  if (!files.hasModes || files.lstat(root).mode === DIRECTORY_MODE) return;
+  if (files.readdir(root).length > 0) return;
+  try {
+    files.chmod("init.chmod-root", root, DIRECTORY_MODE);
+  } catch (error) {
+    throw ioError("chmod", root, error);
+  }
+}
+
+/** Whether this file system keeps permission bits, asked before anything is made. */
+function probeModes(platform: StorePlatform, root: string): void {
+  const { files } = platform;
+  const probe = join(root, `.agentq-probe-${platform.token()}`);
+  let mode: number;
+  try {
+    files.mkdir("init.probe-mkdir", probe, DIRECTORY_MODE);
+    mode = files.lstat(probe).mode;
+    files.rmdir("init.probe-rmdir", probe);
+  } catch (error) {
+    throw ioError("make", probe, error);
+  }
+  if (mode === DIRECTORY_MODE) return;
+  throw new AgentqError(
+    "mode-unsupported",
+    `the file system of ${root} can't keep permissions (0700 became ${mode.toString(8)})`,
+    { details: { path: root } },
+  );
+}
+
+function createNamespace(
+  platform: StorePlatform,
+  paths: StorePaths,
+  storeId: string,
+  openModes: boolean,
+): void {
+  const { files } = platform;
+  try {
+    files.mkdir("init.mkdir-namespace", paths.namespace, DIRECTORY_MODE);
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") {
+      throw new AgentqError("store-locked", `${paths.root} is just being initialised by another`);
+    }
+    throw ioError("make", paths.namespace, error);
+  }
+  const lock = tryExclusive(platform, paths.lock);
+  if (lock === null) {
+    throw new AgentqError("store-locked", `${paths.root} is just being initialised by another`);
+  }
+  try {
+    try {
+      files.mkdir("init.mkdir-objects", paths.objects, DIRECTORY_MODE);
+    } catch (error) {
+      throw ioError("make", paths.objects, error);
+    }
+    syncDirectoryAt(platform, "init.sync-objects", paths.objects);
+    createFile(platform, paths.state, serializeState(emptyState(storeId)), {
+      create: "init.create-state",
+      write: "init.write-state",
+      sync: "init.sync-state",
+    });
+    createFile(platform, paths.format, serializeFormat({ storeId, openModes }), {
+      create: "init.create-format",
+      write: "init.write-format",
+      sync: "init.sync-format",
+    });
+    syncDirectoryAt(platform, "init.sync-namespace", paths.namespace);
+    syncDirectoryAt(platform, "init.sync-root", paths.root);
+  } finally {
+    releaseExclusive(platform, lock);
+  }
+}
+
+function createFile(
+  platform: StorePlatform,
+  path: string,
+  text: string,
+  sites: { create: StoreSite; write: StoreSite; sync: StoreSite },
+): void {
+  const { files } = platform;
+  try {
+    const fd = files.create(sites.create, path, FILE_MODE);
+    try {
+      files.write(sites.write, fd, new TextEncoder().encode(text));
+      files.sync(sites.sync, fd);
+    } finally {
+      files.close(fd);
+    }
+  } catch (error) {
+    throw ioError("write", path, error);
+  }
+}
+
+/** Moves every file of the remains into a sibling directory. Directories are never renamed. */
+function moveAside(platform: StorePlatform, paths: StorePaths): string {
+  for (const lock of findLocks(platform, paths.namespace)) {
+    if (holderLiveness(platform, lock) === "gone") continue;
+    throw new AgentqError(
+      "store-locked",
+      `${lock.path} is held by ${describeOwner(lock)}, which can't be proved to have ended`,
+      {
+        hint: `When you have made sure that no process uses this directory, remove ${lock.path} ` +
+          "and run the command again.",
+        details: { path: lock.path, ownerToken: lock.token },
+      },
+    );
+  }
+  const aside = join(paths.root, `${NAMESPACE}.incomplete-${platform.token()}`);
+  try {
+    moveTree(platform, paths.namespace, aside);
+  } catch (error) {
+    throw ioError("move aside", paths.namespace, error);
+  }
+  syncDirectoryAt(platform, "aside.sync", paths.root);
+  return aside;
+}
+
+function moveTree(platform: StorePlatform, from: string, to: string): void {
+  const { files } = platform;
+  if (files.lstat(from).kind !== "directory") {
+    files.rename("aside.rename-file", from, to);
+    return;
+  }
+  files.mkdir("aside.mkdir", to, DIRECTORY_MODE);
+  for (const name of files.readdir(from)) moveTree(platform, join(from, name), join(to, name));
+  files.syncDirectory("aside.sync", to);
+  files.rmdir("aside.rmdir", from);
+}
+
+function syncDirectoryAt(platform: StorePlatform, site: StoreSite, path: string): void {
+  try {
+    platform.files.syncDirectory(site, path);
+  } catch (error) {
+    throw syncError(path, error);
+  }
+}

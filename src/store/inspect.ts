@@ -1,0 +1,125 @@
+/**
+ * Reading without the lock: one `state.json` is one snapshot, since it only ever changes by rename.
+ *
+ * A state that this process hasn't seen yet is made to last before it is believed: what was read can
+ * then not be undone by a power cut.
+ */
+import { isAgentqError } from "../errors.ts";
+import { AgentqError } from "../errors.ts";
+import { eachMessage, makeClaim, makeReceipt } from "./claims.ts";
+import { assertId, assertQueueName } from "./names.ts";
+import { oldestPending } from "./operations/claim.ts";
+import { readObject } from "./payload.ts";
+import { compareReferences, getSlot, type StoreState } from "./state.ts";
+import { admit, type StoreContext } from "./transaction.ts";
+import type {
+  Claim,
+  MessageFilter,
+  MessageInfo,
+  QueueCounts,
+  Reference,
+  StoreSnapshot,
+  Token,
+} from "./types.ts";
+
+/** A writer that renames between two of our calls makes the admission fail: look again, boundedly. */
+const MAX_TRIES = 100;
+
+/** The state as it is now. Callers must not change it, nor keep it across an `await`. */
+export function readState(context: StoreContext): StoreState {
+  for (let tries = 1;; tries++) {
+    try {
+      const { bytes, state } = admit(context);
+      context.trusted = { bytes, state };
+      return state;
+    } catch (error) {
+      if (!mayBeARename(error) || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
+function mayBeARename(error: unknown): boolean {
+  return isAgentqError(error, "identity-changed");
+}
+
+type PayloadReader = (object: Token) => Uint8Array | AgentqError;
+
+/** Reads payloads that a state refers to; starts over when they were collected under our hands. */
+export function readPayload<T>(
+  context: StoreContext,
+  view: (state: StoreState, read: PayloadReader) => T,
+): T {
+  const { platform, paths, policy, limits } = context;
+  for (let tries = 1;; tries++) {
+    const state = readState(context);
+    const { revision } = state;
+    let unreadable = false;
+    const result = view(state, (object) => {
+      try {
+        return readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
+      } catch (error) {
+        if (!isAgentqError(error, "payload-unreadable")) throw error;
+        unreadable = true;
+        return error;
+      }
+    });
+    if (!unreadable || tries === MAX_TRIES) return result;
+    if (readState(context).revision === revision) return result;
+  }
+}
+
+/** Counts per queue, all from one state. */
+export async function snapshot(context: StoreContext): Promise<StoreSnapshot> {
+  const state = readState(context);
+  const queues = new Map<string, QueueCounts>();
+  for (const [name, { slots }] of state.queues) {
+    let pending = 0;
+    let processing = 0;
+    for (const slot of slots.values()) {
+      if (slot.pending !== null) pending++;
+      if (slot.claimed !== null) processing++;
+    }
+    queues.set(name, { pending, processing, unacked: pending + processing });
+  }
+  return {
+    storeId: state.storeId,
+    revision: state.revision,
+    queues,
+    failed: state.failed.size,
+  };
+}
+
+/** Unacknowledged messages in order, oldest first. */
+export async function messages(
+  context: StoreContext,
+  filter: MessageFilter = {},
+): Promise<MessageInfo[]> {
+  const found = [...eachMessage(readState(context), filter.queue)]
+    .filter((message) => filter.state === undefined || message.state === filter.state)
+    .sort((a, b) => compareReferences(a.reference, b.reference));
+  return filter.limit === undefined ? found : found.slice(0, filter.limit);
+}
+
+/** The oldest pending messages with their payloads; changes nothing. */
+export async function peek(
+  context: StoreContext,
+  queue: string,
+  options: { count?: number; id?: string } = {},
+): Promise<Claim[]> {
+  assertQueueName(queue);
+  if (options.id !== undefined) assertId(options.id);
+  return readPayload(context, (state, read) => {
+    let chosen: [string, Reference][];
+    if (options.id === undefined) {
+      chosen = oldestPending(state, queue, options.count ?? 1);
+    } else {
+      const slot = getSlot(state, queue, options.id);
+      const reference = slot.claimed ?? slot.pending;
+      chosen = reference === null ? [] : [[options.id, reference]];
+    }
+    return chosen.map(([id, reference]) => {
+      const receipt = makeReceipt(state.storeId, queue, id, reference, state.revision);
+      return makeClaim(receipt, reference, read(reference.object));
+    });
+  });
+}

@@ -1,0 +1,93 @@
+/** The transfer lock: every transaction runs alone, in this process and on this store. */
+import { AgentqError } from "../errors.ts";
+import {
+  type ExclusiveFile,
+  holderLiveness,
+  type ObservedLock,
+  observeLock,
+  tryExclusive,
+} from "./exclusive.ts";
+import { describeOwner, removeStaleLock } from "./stale.ts";
+import type { StorePlatform } from "./types.ts";
+
+export interface LockWait {
+  readonly timeoutMs: number;
+  readonly recoverStale: boolean;
+  /** For the command that the error names. */
+  readonly root: string;
+}
+
+const SHORTEST_PAUSE_MS = 1;
+const LONGEST_PAUSE_MS = 50;
+/** A waiter asks about the same owner again only so often: it may have died meanwhile. */
+const PROOF_INTERVAL_MS = 250;
+
+/**
+ * Waits for the lock, bounded, with jitter. Never breaks it by age: `store-locked` names the owner and
+ * the command that would recover it, at once when the owner is proved gone.
+ */
+export async function acquireLock(
+  platform: StorePlatform,
+  path: string,
+  wait: LockWait,
+): Promise<ExclusiveFile> {
+  const started = performance.now();
+  let pause = SHORTEST_PAUSE_MS;
+  let provedAt = -Infinity;
+  let provedToken: string | null = null;
+  while (true) {
+    const held = tryExclusive(platform, path);
+    if (held !== null) return held;
+
+    const observed = observeLock(platform, path);
+    const now = performance.now();
+    if (observed === null) {
+      if (now - started >= wait.timeoutMs) throw locked(wait, path, null, "unknown");
+    } else {
+      const expired = now - started >= wait.timeoutMs;
+      if (observed.token !== provedToken || now - provedAt >= PROOF_INTERVAL_MS || expired) {
+        provedToken = observed.token;
+        provedAt = now;
+        const liveness = holderLiveness(platform, observed);
+        if (liveness === "gone") {
+          if (!wait.recoverStale) throw locked(wait, path, observed, liveness);
+          if (removeStaleLock(platform, observed, "proved")) continue;
+        }
+        if (expired) throw locked(wait, path, observed, liveness);
+      }
+    }
+    await platform.sleep(pause * (0.5 + Math.random()));
+    pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
+  }
+}
+
+function locked(
+  wait: LockWait,
+  path: string,
+  lock: ObservedLock | null,
+  liveness: string,
+): AgentqError {
+  if (lock === null) {
+    return new AgentqError("store-locked", `${path} was never free for ${wait.timeoutMs} ms`);
+  }
+  const store = `--store ${shellQuote(wait.root)}`;
+  const gone = liveness === "gone";
+  return new AgentqError(
+    "store-locked",
+    `${path} is held by ${describeOwner(lock)}` + (gone ? ", which has ended" : ""),
+    {
+      hint: gone
+        ? `Its owner is gone: agentq store unlock ${store}, or run with --recover-stale.`
+        : liveness === "alive"
+        ? "Its owner is running: wait and try again."
+        : `Try: agentq store unlock ${store}. If that can't prove anything and you have made sure ` +
+          `that no process uses the store: agentq store unlock ${store} --owner-token ` +
+          `${lock.token} --i-have-checked`,
+      details: { path, ownerToken: lock.token, owner: lock.owner, liveness },
+    },
+  );
+}
+
+function shellQuote(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}

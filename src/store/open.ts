@@ -1,0 +1,118 @@
+/** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
+import { resolve } from "node:path";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import { errnoOf } from "../platform/durable.ts";
+import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
+import { holderLiveness, observeLock } from "./exclusive.ts";
+import { type StorePaths, storePaths } from "./layout.ts";
+import type { LockWait } from "./lock.ts";
+import { DEFAULT_LIMITS, storePlatform, storeWait } from "./platform.ts";
+import { parseFormat, type StoreFormat } from "./state.ts";
+import { admit, decode, type StoreContext } from "./transaction.ts";
+import type { StoreOptions, StorePlatform } from "./types.ts";
+import { findV1Mark } from "./v1-marks.ts";
+
+const MAX_FORMAT_BYTES = 4096;
+
+/**
+ * The working context of the store in `root`. Errors: `store-missing`, `v1-directory`,
+ * `init-incomplete`, `store-invalid`, `version-unsupported`, `store-id-mismatch`,
+ * `mode-unsupported`, `identity-changed`.
+ */
+export async function openContext(root: string, options: StoreOptions): Promise<StoreContext> {
+  const paths = storePaths(resolve(root));
+  const platform = storePlatform(options);
+  const wait = storeWait(paths.root, options);
+  const format = await readIdentity(platform, paths, wait);
+  return makeContext(paths, platform, wait, options, format);
+}
+
+function makeContext(
+  paths: StorePaths,
+  platform: StorePlatform,
+  wait: LockWait,
+  options: StoreOptions,
+  format: StoreFormat,
+): StoreContext {
+  return {
+    paths,
+    platform,
+    wait,
+    limits: { ...DEFAULT_LIMITS, ...options.limits },
+    policy: { strictModes: !format.openModes },
+    storeId: format.storeId,
+    trusted: null,
+    unreleased: null,
+  };
+}
+
+/** How often and how long to look again while somebody may be just initialising. */
+const GRACE_TRIES = 5;
+const GRACE_MS = 10;
+
+/**
+ * Reads which store this is. While its initialisation is visibly under way (its lock is there and not
+ * proved dead) this waits for it, at most as long as for any lock.
+ */
+export async function readIdentity(
+  platform: StorePlatform,
+  paths: StorePaths,
+  wait: LockWait,
+): Promise<StoreFormat> {
+  const started = performance.now();
+  for (let tries = 1;; tries++) {
+    try {
+      return readValidFiles(platform, paths, wait);
+    } catch (error) {
+      const renamed = isAgentqError(error, "identity-changed") && tries <= GRACE_TRIES;
+      if (!isAgentqError(error, "init-incomplete") && !renamed) throw error;
+      const expired = performance.now() - started >= wait.timeoutMs;
+      if (expired || (tries > GRACE_TRIES && !initialising(platform, paths))) throw error;
+    }
+    await platform.sleep(GRACE_MS);
+  }
+}
+
+function initialising(platform: StorePlatform, paths: StorePaths): boolean {
+  const lock = observeLock(platform, paths.lock);
+  return lock !== null && holderLiveness(platform, lock) === "alive";
+}
+
+function readValidFiles(platform: StorePlatform, paths: StorePaths, wait: LockWait): StoreFormat {
+  const { files } = platform;
+  if (lstatOrNull(files, paths.namespace) === null) throw missing(platform, paths);
+  const modesUnknown = { strictModes: false };
+  admitRoot(files, paths.root, modesUnknown);
+  admitDirectory(files, paths.namespace, modesUnknown);
+  for (const path of [paths.format, paths.state]) {
+    if (lstatOrNull(files, path) === null) {
+      throw new AgentqError("init-incomplete", `${path} is missing`, { details: { path } });
+    }
+  }
+  const { bytes } = admitFile(files, paths.format, modesUnknown, MAX_FORMAT_BYTES);
+  const format = parseFormat(decode(bytes), paths.format);
+  // Everything once as every transaction will do it, with the modes that the store asks for.
+  try {
+    admit(makeContext(paths, platform, wait, {}, format));
+  } catch (error) {
+    // Inspecting a store on a read-only disk is fine: what is there lasts.
+    if (!(error instanceof AgentqError && errnoOf(error.cause) === "EROFS")) throw error;
+  }
+  return format;
+}
+
+function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
+  const root = lstatOrNull(platform.files, paths.root);
+  if (root?.kind === "directory") {
+    const mark = findV1Mark(platform.files, paths.root);
+    if (mark !== null) {
+      return new AgentqError("v1-directory", `${paths.root} is a v1 queue: it holds ${mark}`, {
+        details: { path: paths.root, mark },
+      });
+    }
+  }
+  return new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
+    hint: `Create it with: agentq store init --store ${paths.root}`,
+    details: { path: paths.root },
+  });
+}

@@ -1,0 +1,118 @@
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import { heldReference, makeClaim, makeReceipt } from "../claims.ts";
+import { assertId, assertQueueName } from "../names.ts";
+import { compareReferences, getSlot, setSlot, type StoreState } from "../state.ts";
+import { type StoreContext, transact, type Transaction } from "../transaction.ts";
+import type { Claim, ClaimOptions, Json, Receipt, Reference } from "../types.ts";
+
+const MAX_OWNER_BYTES = 1024;
+
+/** Oldest pending → claimed. A message named by `id` that is claimed already is returned as it is. */
+export async function claim(
+  context: StoreContext,
+  queue: string,
+  options: ClaimOptions = {},
+): Promise<Claim[]> {
+  const { id, count = 1, owner } = options;
+  assertQueueName(queue);
+  if (id !== undefined) assertId(id);
+  assertOwner(owner);
+  return await transact(context, (transaction) => {
+    const { state } = transaction;
+    if (id !== undefined) {
+      const slot = getSlot(state, queue, id);
+      if (slot.claimed !== null) return [handOut(transaction, queue, id, slot.claimed)];
+      return slot.pending === null ? [] : [take(transaction, queue, id, slot.pending, owner)];
+    }
+    return oldestPending(state, queue, count).map(([oldest, reference]) =>
+      take(transaction, queue, oldest, reference, owner)
+    );
+  });
+}
+
+/** Replaces the owner's note on claims that the receipts still hold. All or none. */
+export async function renew(
+  context: StoreContext,
+  receipts: readonly Receipt[],
+  owner: Json,
+): Promise<Receipt[]> {
+  assertOwner(owner);
+  if (receipts.length === 0) return [];
+  return await transact(context, (transaction) => {
+    const held = receipts.map((receipt) => heldReference(transaction.state, receipt));
+    transaction.change();
+    return receipts.map(({ queue, id }, index) => {
+      const claimed = withOwner(held[index]!, owner);
+      setSlot(transaction.state, queue, id, { claimed });
+      return makeReceipt(context.storeId, queue, id, claimed, transaction.revision);
+    });
+  });
+}
+
+/**
+ * The oldest messages that can be claimed: pending ones whose id isn't claimed at the same time.
+ * One pass for one message; sorting only for batches.
+ */
+export function oldestPending(
+  state: StoreState,
+  queue: string,
+  count: number,
+): [id: string, reference: Reference][] {
+  const entry = state.queues.get(queue);
+  if (entry === undefined || !(count >= 1)) return [];
+  if (count === 1) {
+    let oldest: [string, Reference] | null = null;
+    for (const [id, { pending, claimed }] of entry.slots) {
+      if (pending === null || claimed !== null) continue;
+      if (oldest === null || compareReferences(pending, oldest[1]) < 0) oldest = [id, pending];
+    }
+    return oldest === null ? [] : [oldest];
+  }
+  const candidates: [string, Reference][] = [];
+  for (const [id, { pending, claimed }] of entry.slots) {
+    if (pending !== null && claimed === null) candidates.push([id, pending]);
+  }
+  return candidates.sort((a, b) => compareReferences(a[1], b[1])).slice(0, count);
+}
+
+function take(
+  transaction: Transaction,
+  queue: string,
+  id: string,
+  pending: Reference,
+  owner: Json | undefined,
+): Claim {
+  const claimed = withOwner({ ...pending, deliveries: (pending.deliveries ?? 0) + 1 }, owner);
+  transaction.change();
+  setSlot(transaction.state, queue, id, { pending: null, claimed });
+  return handOut(transaction, queue, id, claimed);
+}
+
+/** Reads the payload under the lock, so that nobody can collect it meanwhile. */
+function handOut(transaction: Transaction, queue: string, id: string, claimed: Reference): Claim {
+  const { context, revision } = transaction;
+  const receipt = makeReceipt(context.storeId, queue, id, claimed, revision);
+  let payload: Uint8Array | AgentqError;
+  try {
+    payload = transaction.readObject(claimed.object);
+  } catch (error) {
+    if (!isAgentqError(error, "payload-unreadable")) throw error;
+    payload = error;
+  }
+  return makeClaim(receipt, claimed, payload);
+}
+
+function withOwner(reference: Reference, owner: Json | undefined): Reference {
+  const { owner: _previous, ...rest } = reference;
+  return owner === undefined ? rest : { ...rest, owner };
+}
+
+function assertOwner(owner: Json | undefined): void {
+  if (owner === undefined) return;
+  const bytes = new TextEncoder().encode(JSON.stringify(owner)).length;
+  if (bytes <= MAX_OWNER_BYTES) return;
+  throw new AgentqError(
+    "limit-exceeded",
+    `the owner's note has ${bytes} bytes; it may have ${MAX_OWNER_BYTES}`,
+  );
+}

@@ -1,0 +1,49 @@
+import { AgentqError } from "../../errors.ts";
+import { makeReceipt } from "../claims.ts";
+import { assertId, assertQueueName } from "../names.ts";
+import { payloadBytes } from "../payload.ts";
+import { getSlot, setSlot } from "../state.ts";
+import { type StoreContext, transact } from "../transaction.ts";
+import type { EnqueueEntry, Receipt, Reference } from "../types.ts";
+
+const MAX_ENCODING_LENGTH = 64;
+
+/** New pending generations of one queue, in one commit, in the order given. */
+export async function enqueueMany(
+  context: StoreContext,
+  queue: string,
+  entries: readonly EnqueueEntry[],
+): Promise<Receipt[]> {
+  assertQueueName(queue);
+  const prepared = entries.map(({ id, payload, encoding }) => {
+    assertId(id);
+    assertEncoding(encoding);
+    return { id, encoding, bytes: payloadBytes(payload, context.limits.maxPayloadBytes) };
+  });
+  if (prepared.length === 0) return [];
+  return await transact(context, (transaction) => {
+    transaction.change("bounded");
+    return prepared.map(({ id, encoding, bytes }, index) => {
+      const { pending } = getSlot(transaction.state, queue, id);
+      if (pending !== null) transaction.releaseObject(pending.object);
+      const reference: Reference = {
+        generation: transaction.token(),
+        object: transaction.addObject(bytes),
+        seq: transaction.revision,
+        attempts: 0,
+        ...(index === 0 ? {} : { ordinal: index }),
+        ...(encoding === undefined ? {} : { encoding }),
+      };
+      setSlot(transaction.state, queue, id, { pending: reference });
+      return makeReceipt(context.storeId, queue, id, reference, transaction.revision);
+    });
+  });
+}
+
+export function assertEncoding(encoding: string | undefined): void {
+  if (encoding === undefined || encoding.length <= MAX_ENCODING_LENGTH) return;
+  throw new AgentqError(
+    "limit-exceeded",
+    `an encoding's name has at most ${MAX_ENCODING_LENGTH} characters`,
+  );
+}

@@ -1,0 +1,156 @@
+/** The ways a claim ends: acknowledged, given back, or among the dead letters. */
+import { AgentqError } from "../../errors.ts";
+import { eachMessage, heldReference, makeReceipt } from "../claims.ts";
+import { assertId, assertQueueName } from "../names.ts";
+import { getSlot, setFailed, setSlot } from "../state.ts";
+import { type StoreContext, transact, type Transaction } from "../transaction.ts";
+import type { FailedEntry, MessageInfo, Receipt, Reference, ReturnOutcome } from "../types.ts";
+
+/** Claimed → gone, all or none. A newer pending generation of the same id is untouched. */
+export async function ack(context: StoreContext, receipts: readonly Receipt[]): Promise<void> {
+  const unique = distinct(receipts);
+  if (unique.length === 0) return;
+  await transact(context, (transaction) => {
+    const held = unique.map((receipt) => heldReference(transaction.state, receipt));
+    transaction.change();
+    unique.forEach(({ queue, id }, index) => {
+      transaction.releaseObject(held[index]!.object);
+      setSlot(transaction.state, queue, id, { claimed: null });
+    });
+  });
+}
+
+/** Claimed → pending at the end of the queue, attempts + 1, all or none. */
+export async function requeue(
+  context: StoreContext,
+  receipts: readonly Receipt[],
+): Promise<ReturnOutcome[]> {
+  const unique = distinct(receipts);
+  if (unique.length === 0) return [];
+  return await transact(context, (transaction) => {
+    const held = unique.map((receipt) => heldReference(transaction.state, receipt));
+    transaction.change();
+    return unique.map((receipt, index) => {
+      const { ordinal: _place, ...rest } = held[index]!;
+      const reference: Reference = {
+        ...rest,
+        seq: transaction.revision,
+        attempts: rest.attempts + 1,
+        ...(index === 0 ? {} : { ordinal: index }),
+      };
+      return giveBack(transaction, receipt.queue, receipt.id, reference);
+    });
+  });
+}
+
+/** Claimed → pending at its old place in the order. */
+export async function release(
+  context: StoreContext,
+  which: readonly Receipt[] | ((message: MessageInfo) => boolean),
+  options: { countAttempt?: boolean; queue?: string } = {},
+): Promise<ReturnOutcome[]> {
+  if (options.queue !== undefined) assertQueueName(options.queue);
+  const more = options.countAttempt === true ? 1 : 0;
+  return await transact(context, (transaction) => {
+    const { state } = transaction;
+    const chosen = typeof which === "function"
+      ? [...eachMessage(state, options.queue)].filter((message) =>
+        message.state === "claimed" && which(message)
+      )
+      : distinct(which).map((receipt) => ({
+        queue: receipt.queue,
+        id: receipt.id,
+        reference: heldReference(state, receipt),
+      }));
+    if (chosen.length === 0) return [];
+    transaction.change();
+    return chosen.map(({ queue, id, reference }) =>
+      giveBack(transaction, queue, id, { ...reference, attempts: reference.attempts + more })
+    );
+  });
+}
+
+/** Where a newer pending generation exists it wins, and the returned one is gone. */
+function giveBack(
+  transaction: Transaction,
+  queue: string,
+  id: string,
+  claimed: Reference,
+): ReturnOutcome {
+  const { state, context, revision } = transaction;
+  const { owner: _owner, ...reference } = claimed;
+  const receipt = makeReceipt(context.storeId, queue, id, reference, revision);
+  if (getSlot(state, queue, id).pending !== null) {
+    transaction.releaseObject(reference.object);
+    setSlot(state, queue, id, { claimed: null });
+    return { receipt, outcome: "superseded" };
+  }
+  setSlot(state, queue, id, { claimed: null, pending: reference });
+  return { receipt, outcome: "pending" };
+}
+
+const MAX_REASON_LENGTH = 4096;
+
+/**
+ * Claimed → failed index, create-only across all queues. Doing it again with the same receipt, after
+ * an answer that got lost, gives the entry that is there.
+ */
+export async function quarantine(
+  context: StoreContext,
+  receipt: Receipt,
+  options: { failedId?: string; reason: string },
+): Promise<FailedEntry> {
+  const failedId = options.failedId ?? receipt.id;
+  assertId(failedId);
+  const reason = shortened(options.reason);
+  return await transact(context, (transaction) => {
+    const { state } = transaction;
+    const existing = state.failed.get(failedId);
+    if (
+      existing !== undefined && existing.generation === receipt.generation &&
+      existing.queue === receipt.queue && existing.id === receipt.id &&
+      receipt.storeId === state.storeId
+    ) {
+      return { failedId, ...existing };
+    }
+    const held = heldReference(state, receipt);
+    if (existing !== undefined) {
+      throw new AgentqError(
+        "already-exists",
+        `there is a dead letter ${failedId} already, from ${existing.queue}/${existing.id}`,
+        { hint: "Give another failed ID, or retry or prune that one.", details: { failedId } },
+      );
+    }
+    const record = {
+      queue: receipt.queue,
+      id: receipt.id,
+      generation: held.generation,
+      object: held.object,
+      reason,
+      attempts: held.attempts,
+      ...(held.encoding === undefined ? {} : { encoding: held.encoding }),
+      ...(held.deliveries === undefined ? {} : { deliveries: held.deliveries }),
+    };
+    transaction.change();
+    setFailed(state, failedId, record);
+    setSlot(state, receipt.queue, receipt.id, { claimed: null });
+    return { failedId, ...record };
+  });
+}
+
+/** Long reasons (a command's whole output) are cut: the state holds all of them. */
+function shortened(reason: string): string {
+  const text = reason.toWellFormed();
+  return text.length <= MAX_REASON_LENGTH
+    ? text
+    : `${text.slice(0, MAX_REASON_LENGTH - 1).toWellFormed()}…`;
+}
+
+/** Two receipts for one claim are one. */
+function distinct(receipts: readonly Receipt[]): Receipt[] {
+  const seen = new Map<string, Receipt>();
+  for (const receipt of receipts) {
+    seen.set(JSON.stringify([receipt.queue, receipt.id, receipt.generation]), receipt);
+  }
+  return [...seen.values()];
+}

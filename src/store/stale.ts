@@ -1,0 +1,134 @@
+/** Stale locks: removed only on proof that the owner is gone, or on an operator's word. */
+import { dirname, join } from "node:path";
+import { AgentqError } from "../errors.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import { isProcessAlive } from "../platform/host.ts";
+import {
+  announcements,
+  holderLiveness,
+  isSameLock,
+  listDirectory,
+  type ObservedLock,
+  observeLock,
+  releaseExclusive,
+  tryExclusive,
+} from "./exclusive.ts";
+import { LOCK_NAME } from "./layout.ts";
+import type { StorePlatform } from "./types.ts";
+
+/** Who vouches that the owner is gone: the kernel's own facts, or an operator naming the lock. */
+export type UnlockProof = "proved" | { readonly ownerToken: string };
+
+/**
+ * Removes exactly the lock that was observed, if its owner is gone.
+ *
+ * Returns false when the lock went away by itself or somebody else is just removing it. Throws
+ * `unlock-refused` when the owner lives or nothing can be proved.
+ */
+export function removeStaleLock(
+  platform: StorePlatform,
+  observed: ObservedLock,
+  proof: UnlockProof,
+): boolean {
+  assertGone(platform, observed, proof);
+  const recovery = recoveryPath(observed);
+  const held = tryExclusive(platform, recovery);
+  if (held === null) {
+    const other = observeLock(platform, recovery);
+    if (other !== null && holderLiveness(platform, other) === "gone") {
+      removeStaleLock(platform, other, "proved");
+    }
+    return false;
+  }
+  try {
+    const now = observeLock(platform, observed.path);
+    if (now === null || !isSameLock(now, observed)) return false;
+    // A lock without a readable owner is not known by its token: prove it once more, now that nobody
+    // else may remove it.
+    assertGone(platform, now, proof);
+    try {
+      platform.files.unlink("unlock.remove-lock", observed.path);
+    } catch (error) {
+      if (errnoOf(error) !== "ENOENT") throw ioError("remove", observed.path, error);
+    }
+    if (observed.owner === null) withdrawTheDead(platform, observed.path);
+    return true;
+  } finally {
+    releaseExclusive(platform, held);
+  }
+}
+
+/** Everything in the namespace that is a lock: the transfer lock and locks of recoveries under way. */
+export function findLocks(platform: StorePlatform, namespace: string): ObservedLock[] {
+  const locks: ObservedLock[] = [];
+  for (const name of listDirectory(platform, namespace)) {
+    if (name !== LOCK_NAME && !RECOVERY_NAME.test(name)) continue;
+    const lock = observeLock(platform, join(namespace, name));
+    if (lock !== null) locks.push(lock);
+  }
+  return locks;
+}
+
+/** Removes announcements of processes that are proved gone; says how many. */
+export function withdrawTheDead(platform: StorePlatform, lockPath: string): number {
+  let removed = 0;
+  for (const { path, identity } of announcements(platform, lockPath)) {
+    if (isProcessAlive(identity, platform.probe) !== "gone") continue;
+    try {
+      platform.files.unlink("unlock.remove-announcement", path);
+      removed++;
+    } catch (error) {
+      if (errnoOf(error) !== "ENOENT") throw ioError("remove", path, error);
+    }
+  }
+  return removed;
+}
+
+const RECOVERY_NAME = /^\.state-transfer\.lock\.recover-(?:[0-9a-f]{32}|unreadable-[0-9]+)$/;
+
+export function isRecoveryName(name: string): boolean {
+  return RECOVERY_NAME.test(name);
+}
+
+/** Flat, however deep recoveries of recoveries go: tokens are unique. */
+function recoveryPath(lock: ObservedLock): string {
+  return join(dirname(lock.path), `${LOCK_NAME}.recover-${lock.token}`);
+}
+
+function assertGone(platform: StorePlatform, lock: ObservedLock, proof: UnlockProof): void {
+  if (proof !== "proved") {
+    if (proof.ownerToken === lock.token) return;
+    throw new AgentqError(
+      "unlock-refused",
+      `${lock.path} belongs to owner token ${lock.token}, not ${JSON.stringify(proof.ownerToken)}`,
+      { details: { path: lock.path, ownerToken: lock.token } },
+    );
+  }
+  const liveness = holderLiveness(platform, lock);
+  if (liveness === "gone") return;
+  throw new AgentqError(
+    "unlock-refused",
+    `${lock.path} is held by ${describeOwner(lock)}: ${WHY[liveness]}`,
+    {
+      hint: liveness === "alive"
+        ? "Wait for it, or end that process first."
+        : "When you have made sure that no process uses this store any more: agentq store unlock " +
+          `--owner-token ${lock.token} --i-have-checked`,
+      details: { path: lock.path, ownerToken: lock.token, liveness, owner: lock.owner },
+    },
+  );
+}
+
+const WHY = {
+  alive: "that process is running",
+  unknown: "it can't be proved that its owner has ended",
+} as const;
+
+/** The owner in words, for messages. */
+export function describeOwner(lock: ObservedLock): string {
+  const { owner } = lock;
+  if (owner === null) return "an owner that can't be read (the lock file is empty or torn)";
+  return `process ${owner.pid} on ${JSON.stringify(owner.host)} since ${
+    JSON.stringify(owner.createdAt)
+  }`;
+}

@@ -1,0 +1,375 @@
+/**
+ * One transaction: the only way anything in a store changes.
+ *
+ *   lock ─▶ admit ─▶ body (in memory) ─▶ objects ─▶ state temp ─▶ RENAME ─▶ sync parent ─▶ collect ─▶ unlock
+ *                                        synced     synced          │           │
+ *        crash here: the old state, at most orphans ◀───────────────┘           │
+ *        crash here: the old or the new state, every object of both there ◀─────┘
+ *        crash after the sync: the new state
+ *
+ * The rename is the only commit point; success is reported only after the parent's sync, which is what
+ * makes it last. Between lock and unlock nothing waits, so no two transactions of one process mix.
+ */
+import { Buffer } from "node:buffer";
+import { AgentqError } from "../errors.ts";
+import { ioError, syncError } from "../platform/durable.ts";
+import type { FileStat } from "../platform/files.ts";
+import {
+  type AdmissionPolicy,
+  admitDirectory,
+  admitFile,
+  admitRoot,
+  assertSame,
+  lstatOrNull,
+} from "./admit.ts";
+import { assertHeld, type ExclusiveFile, releaseExclusive } from "./exclusive.ts";
+import {
+  FILE_MODE,
+  objectDirectory,
+  payloadPath,
+  stateTempPath,
+  type StorePaths,
+} from "./layout.ts";
+import { acquireLock, type LockWait } from "./lock.ts";
+import { readObject, writeObject } from "./payload.ts";
+import { nextRevision, parseFormat, parseState, serializeState, type StoreState } from "./state.ts";
+import type { Revision, StoreLimits, StorePlatform, Token } from "./types.ts";
+
+/** An opened store, as its operations see it. */
+export interface StoreContext {
+  readonly paths: StorePaths;
+  readonly platform: StorePlatform;
+  readonly limits: StoreLimits;
+  readonly wait: LockWait;
+  readonly policy: AdmissionPolicy;
+  readonly storeId: string;
+  /**
+   * The state that is known to be durable, with its exact bytes: when state.json still has them,
+   * neither parsing nor another sync of its parent is needed. Null while a transaction works on it.
+   */
+  trusted: { readonly bytes: Uint8Array; readonly state: StoreState } | null;
+  /** A lock whose removal failed; it must go before the next transaction. */
+  unreleased: ExclusiveFile | null;
+}
+
+/** What an operation works with under the lock. */
+export interface Transaction {
+  readonly state: StoreState;
+  /** The revision that the state will have if anything changes. */
+  readonly revision: Revision;
+  readonly context: StoreContext;
+  /** A fresh token, unlike any in the state. */
+  token(): Token;
+  /** A new payload, written before the commit. */
+  addObject(bytes: Uint8Array): Token;
+  /** A payload that the new state won't refer to, collected after the commit. */
+  releaseObject(object: Token): void;
+  readObject(object: Token): Uint8Array;
+  /** Says that the state was changed and must be committed. */
+  change(growth?: "bounded"): void;
+}
+
+/** Room that only new messages leave free, so that a full store can still be drained. */
+const DRAIN_RESERVE = 1 / 16;
+
+/** Runs `body` under the lock on the admitted state, and commits what it changed. */
+export async function transact<T>(
+  context: StoreContext,
+  body: (transaction: Transaction) => T,
+): Promise<T> {
+  releaseLeftover(context);
+  const lock = await acquireLock(context.platform, context.paths.lock, context.wait);
+  try {
+    return runLocked(context, lock, body);
+  } finally {
+    release(context, lock);
+  }
+}
+
+/** Runs `action` under the lock on the admitted and synced state, without committing anything. */
+export async function withLock<T>(
+  context: StoreContext,
+  action: (state: StoreState) => T,
+): Promise<T> {
+  return await transact(context, ({ state }) => action(state));
+}
+
+function runLocked<T>(
+  context: StoreContext,
+  lock: ExclusiveFile,
+  body: (transaction: Transaction) => T,
+): T {
+  const admitted = admit(context);
+  const { state } = admitted;
+  const objects = new Map<Token, Uint8Array>();
+  const released: Token[] = [];
+  let changed = false;
+  let grows = false;
+  const transaction: Transaction = {
+    state,
+    revision: nextRevision(state.revision),
+    context,
+    token: () => context.platform.token(),
+    addObject(bytes) {
+      const object = context.platform.token();
+      objects.set(object, bytes);
+      return object;
+    },
+    releaseObject: (object) => void released.push(object),
+    readObject: (object) => {
+      const { platform, paths, policy, limits } = context;
+      return readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
+    },
+    change(growth) {
+      changed = true;
+      if (growth === "bounded") grows = true;
+    },
+  };
+
+  // From here on the in-memory state may be half changed: it is trusted again only once it is whole.
+  context.trusted = null;
+  const result = body(transaction);
+  if (!changed) {
+    context.trusted = { bytes: admitted.bytes, state };
+    return result;
+  }
+  state.revision = transaction.revision;
+  const bytes = new TextEncoder().encode(serializeState(state));
+  assertWithinLimits(context, state, bytes.length, grows);
+  commit(context, lock, admitted, objects, bytes);
+  context.trusted = { bytes, state };
+  collect(context, released);
+  return result;
+}
+
+interface Admitted {
+  readonly root: FileStat;
+  readonly namespace: FileStat;
+  readonly stateFile: FileStat;
+  readonly bytes: Uint8Array;
+  readonly state: StoreState;
+}
+
+const MAX_FORMAT_BYTES = 4096;
+
+/** Root, namespace, format and state are this store's; the state is durable. */
+export function admit(context: StoreContext): Admitted {
+  const { paths, policy, limits } = context;
+  const { files } = context.platform;
+  const root = admitRoot(files, paths.root, policy);
+  const namespace = admitDirectory(files, paths.namespace, policy);
+  const formatFile = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
+  const format = parseFormat(decode(formatFile.bytes), paths.format);
+  if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
+
+  const { stat, bytes } = admitFile(files, paths.state, policy, limits.maxStateBytes);
+  if (context.trusted !== null && equalBytes(context.trusted.bytes, bytes)) {
+    return { root, namespace, stateFile: stat, bytes, state: context.trusted.state };
+  }
+  // Its writer may have died between the rename and the sync: only now will it last.
+  try {
+    files.syncDirectory("admit.sync-parent", paths.namespace);
+  } catch (error) {
+    throw syncError(paths.namespace, error);
+  }
+  const state = parseState(decode(bytes), paths.state);
+  if (state.storeId !== format.storeId) throw mismatch(paths.state, format.storeId);
+  return { root, namespace, stateFile: stat, bytes, state };
+}
+
+function commit(
+  context: StoreContext,
+  lock: ExclusiveFile,
+  admitted: Admitted,
+  objects: ReadonlyMap<Token, Uint8Array>,
+  bytes: Uint8Array,
+): void {
+  const { paths, platform } = context;
+  const { files } = platform;
+  const temp = stateTempPath(paths, platform.token());
+  let written: FileStat;
+  try {
+    writeObjects(context, objects);
+    written = writeTemp(context, temp, bytes);
+    assertHeld(platform, lock);
+    assertSame(files, paths.root, admitted.root);
+    assertSame(files, paths.namespace, admitted.namespace);
+    assertSame(files, paths.state, admitted.stateFile);
+    rename(context, temp, written);
+  } catch (error) {
+    if (!(error instanceof AgentqError && error.code === "commit-uncertain")) {
+      abort(context, temp, objects);
+    }
+    throw error;
+  }
+  try {
+    files.syncDirectory("state.sync-parent", paths.namespace);
+    assertSame(files, paths.namespace, admitted.namespace);
+    assertSame(files, paths.state, written);
+  } catch (error) {
+    const cause = syncError(paths.namespace, error);
+    if (cause.code === "durability-unavailable") throw cause;
+    throw uncertain(paths.state, cause);
+  }
+}
+
+function writeObjects(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): void {
+  if (objects.size === 0) return;
+  const { paths, policy } = context;
+  const { files } = context.platform;
+  admitDirectory(files, paths.objects, policy);
+  for (const [object, bytes] of objects) writeObject(files, paths, object, bytes);
+  try {
+    files.syncDirectory("objects.sync", paths.objects);
+  } catch (error) {
+    throw syncError(paths.objects, error);
+  }
+}
+
+function writeTemp(context: StoreContext, temp: string, bytes: Uint8Array): FileStat {
+  const { files } = context.platform;
+  try {
+    const fd = files.create("state.create-temp", temp, FILE_MODE);
+    try {
+      files.write("state.write-temp", fd, bytes);
+      files.sync("state.sync-temp", fd);
+      return files.fstat(fd);
+    } finally {
+      files.close(fd);
+    }
+  } catch (error) {
+    throw ioError("write", temp, error);
+  }
+}
+
+/** A rename that fails has usually not happened; whether it has is looked at, not assumed. */
+function rename(context: StoreContext, temp: string, written: FileStat): void {
+  const { files } = context.platform;
+  const { state } = context.paths;
+  try {
+    files.rename("state.rename", temp, state);
+  } catch (error) {
+    const cause = ioError("replace", state, error);
+    let now: FileStat | null;
+    try {
+      now = lstatOrNull(files, temp);
+    } catch {
+      throw uncertain(state, cause);
+    }
+    // Still under its old name: it wasn't renamed.
+    if (now !== null && now.dev === written.dev && now.ino === written.ino) throw cause;
+    throw uncertain(state, cause);
+  }
+}
+
+function uncertain(path: string, cause: AgentqError): AgentqError {
+  return new AgentqError(
+    "commit-uncertain",
+    `the new ${path} is in place but may not last: ${cause.message}`,
+    { cause, details: { path, ...cause.details } },
+  );
+}
+
+/** Takes back what no state refers to. What can't be removed stays, an orphan for `gc`. */
+function abort(
+  context: StoreContext,
+  temp: string,
+  objects: ReadonlyMap<Token, Uint8Array>,
+): void {
+  const { files } = context.platform;
+  attempt(() => files.unlink("abort.unlink-temp", temp));
+  for (const object of objects.keys()) {
+    const directory = objectDirectory(context.paths, object);
+    if (!attempt(() => files.lstat(directory))) continue;
+    attempt(() => files.unlink("abort.unlink-payload", payloadPath(context.paths, object)));
+    attempt(() => files.rmdir("abort.rmdir-object", directory));
+  }
+}
+
+/** Still under the lock, so that nobody is just starting to read them. Failure is never an error. */
+function collect(context: StoreContext, released: readonly Token[]): void {
+  const { files } = context.platform;
+  for (const object of released) {
+    attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, object)));
+    attempt(() => files.rmdir("collect.rmdir", objectDirectory(context.paths, object)));
+  }
+}
+
+/** The change is made or not, whatever becomes of the lock; one that stays is tried again later. */
+function release(context: StoreContext, lock: ExclusiveFile): void {
+  try {
+    releaseExclusive(context.platform, lock);
+  } catch (error) {
+    const lost = error instanceof AgentqError && error.code === "lock-lost";
+    if (!lost) context.unreleased = lock;
+  }
+}
+
+function releaseLeftover(context: StoreContext): void {
+  const lock = context.unreleased;
+  if (lock === null) return;
+  context.unreleased = null;
+  try {
+    releaseExclusive(context.platform, lock);
+  } catch (error) {
+    if (error instanceof AgentqError && error.code === "lock-lost") return;
+    context.unreleased = lock;
+    throw error;
+  }
+}
+
+function assertWithinLimits(
+  context: StoreContext,
+  state: StoreState,
+  bytes: number,
+  grows: boolean,
+): void {
+  const { maxSlots, maxStateBytes } = context.limits;
+  if (grows && state.slots > maxSlots) {
+    throw new AgentqError("limit-exceeded", `the store would have more than ${maxSlots} messages`, {
+      details: { slots: state.slots, limit: maxSlots },
+    });
+  }
+  const limit = grows ? Math.floor(maxStateBytes * (1 - DRAIN_RESERVE)) : maxStateBytes;
+  if (bytes > limit) {
+    throw new AgentqError(
+      "limit-exceeded",
+      `the store's state would have more than ${limit} bytes`,
+      {
+        details: { bytes, limit, failed: state.failed.size },
+      },
+    );
+  }
+}
+
+function mismatch(path: string, storeId: string): AgentqError {
+  return new AgentqError("store-id-mismatch", `${path} isn't of store ${storeId}`, {
+    details: { path },
+  });
+}
+
+/** UTF-8, strictly: a state that isn't is malformed. */
+export function decode(bytes: Uint8Array): string {
+  try {
+    return STRICT_UTF8.decode(bytes);
+  } catch {
+    // Not JSON either, which is what the parser then says.
+    return "\ufffd";
+  }
+}
+
+const STRICT_UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length &&
+    Buffer.compare(a, b) === 0;
+}
+
+function attempt(action: () => void): boolean {
+  try {
+    action();
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,63 @@
+/** Operator recovery: removing a lock whose owner is gone, by proof or by name. */
+import { resolve } from "node:path";
+import { AgentqError } from "../errors.ts";
+import { lstatOrNull } from "./admit.ts";
+import { storePaths } from "./layout.ts";
+import { storePlatform } from "./platform.ts";
+import { findLocks, removeStaleLock } from "./stale.ts";
+import type { StoreOptions } from "./types.ts";
+
+export interface UnlockOptions extends StoreOptions {
+  /** The token that the operator names the lock by; needs `iHaveChecked`. */
+  ownerToken?: string;
+  /** The operator's word that no process uses the store any more. */
+  iHaveChecked?: boolean;
+}
+
+export interface UnlockReport {
+  readonly removed: readonly { path: string; ownerToken: string }[];
+}
+
+/**
+ * Removes the locks of a store whose owners are proved gone, or the one that the operator names.
+ * Errors: `unlock-refused`, `store-missing`. A store without a lock gives an empty report.
+ */
+export async function unlockStore(
+  root: string,
+  options: UnlockOptions = {},
+): Promise<UnlockReport> {
+  const platform = storePlatform(options);
+  const paths = storePaths(resolve(root));
+  if (lstatOrNull(platform.files, paths.namespace)?.kind !== "directory") {
+    throw new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
+      details: { path: paths.root },
+    });
+  }
+  const { ownerToken } = options;
+  if (ownerToken !== undefined && options.iHaveChecked !== true) {
+    throw new AgentqError(
+      "unlock-refused",
+      "naming a lock's owner token removes it without proof",
+      { hint: "Add --i-have-checked once you have made sure that no process uses the store." },
+    );
+  }
+  const locks = findLocks(platform, paths.namespace);
+  const chosen = ownerToken === undefined
+    ? locks
+    : locks.filter(({ token }) => token === ownerToken);
+  if (ownerToken !== undefined && chosen.length === 0 && locks.length > 0) {
+    throw new AgentqError(
+      "unlock-refused",
+      `no lock of ${paths.root} has the owner token ${JSON.stringify(ownerToken)}`,
+      { details: { ownerTokens: locks.map(({ token }) => token) } },
+    );
+  }
+  const removed = [];
+  for (const lock of chosen) {
+    const proof = ownerToken === undefined ? "proved" : { ownerToken };
+    if (removeStaleLock(platform, lock, proof)) {
+      removed.push({ path: lock.path, ownerToken: lock.token });
+    }
+  }
+  return { removed };
+}
