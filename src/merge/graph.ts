@@ -9,99 +9,111 @@ import type { ObjectReader, Oid } from "../git/types.ts";
 export interface GraphCommit {
   readonly oid: Oid;
   readonly tree: Oid;
-  readonly parents: readonly Oid[];
   /** Committer time in seconds. */
   readonly time: number;
+  readonly parentOids: readonly Oid[];
+  /** The parents themselves, once they were asked for. */
+  links: readonly GraphCommit[] | null;
+  /** Marks of the walk numbered `walk`; those of an earlier one mean nothing. */
+  walk: number;
+  marks: number;
+  /** How often it waits in the walk's queue. */
+  waiting: number;
 }
 
 export interface CommitGraph {
   get(oid: Oid): GraphCommit;
+  parents(commit: GraphCommit): readonly GraphCommit[];
   /** A commit that exists in this graph alone. */
   addVirtual(tree: Oid, parents: readonly Oid[]): Oid;
+  /** A number for a walk, higher than every one before. */
+  nextWalk(): number;
 }
 
 /** A graph that parses each commit once. `shallow` commits have no parents. */
 export function commitGraph(db: ObjectReader, shallow?: ReadonlySet<Oid>): CommitGraph {
   const commits = new Map<Oid, GraphCommit>();
   let virtual = 0;
-  const get = (oid: Oid): GraphCommit => {
-    let commit = commits.get(oid);
-    if (!commit) {
-      const { tree, parents, time } = parseCommitLinks(db.read(oid).data, oid);
-      commit = { oid, tree, parents: shallow?.has(oid) ? [] : parents, time };
-      commits.set(oid, commit);
-    }
+  let walks = 0;
+  const add = (oid: Oid, tree: Oid, parentOids: readonly Oid[], time: number): GraphCommit => {
+    const commit = { oid, tree, time, parentOids, links: null, walk: 0, marks: 0, waiting: 0 };
+    commits.set(oid, commit);
     return commit;
+  };
+  const get = (oid: Oid): GraphCommit => {
+    const known = commits.get(oid);
+    if (known) return known;
+    const { tree, parents, time } = parseCommitLinks(db.read(oid).data, oid);
+    return add(oid, tree, shallow?.has(oid) ? [] : parents, time);
   };
   return {
     get,
+    parents: (commit) => commit.links ??= commit.parentOids.map(get),
     addVirtual(tree, parents) {
       const oid = `virtual-${++virtual}`;
-      let time = 0;
-      for (const parent of parents) time = Math.max(time, get(parent).time);
-      commits.set(oid, { oid, tree, parents, time });
+      add(oid, tree, parents, Math.max(0, ...parents.map((parent) => get(parent).time)));
       return oid;
     },
+    nextWalk: () => ++walks,
   };
 }
 
-const OURS = 1;
-const THEIRS = 2;
+const ONE = 1;
+const OTHER = 2;
 const STALE = 4;
 const RESULT = 8;
 
 /**
- * Paints the ancestors of `one` and of `others` until every commit still to visit is known to be behind a
- * common ancestor. Gives the common ancestors met, newest first; some may be ancestors of others.
+ * Paints the ancestors of `one` and of `others`, newest first, until every commit still to visit is known
+ * to be behind a common ancestor. Gives the common ancestors met; some may be ancestors of others.
+ * The marks stay on the commits until the next walk.
  */
-function paintDown(graph: CommitGraph, one: Oid, others: readonly Oid[]): {
-  found: Oid[];
-  flags: Map<Oid, number>;
-} {
-  const flags = new Map<Oid, number>();
+function paintDown(
+  graph: CommitGraph,
+  one: GraphCommit,
+  others: readonly GraphCommit[],
+): { walk: number; found: GraphCommit[] } {
+  const walk = graph.nextWalk();
   const queue = newestFirst();
+  // Entries of the queue that aren't stale: without any, nothing new can be found.
   let lively = 0;
-  // The queue holds a commit once for every time it was painted; `pending` counts entries that matter.
-  const push = (oid: Oid): void => {
-    queue.push(graph.get(oid));
-  };
-  flags.set(one, OURS);
-  push(one);
-  for (const other of others) {
-    flags.set(other, (flags.get(other) ?? 0) | THEIRS);
-    push(other);
-  }
-  const found: GraphCommit[] = [];
-  for (;;) {
-    // Only stale commits left: nothing new can be found.
-    lively = 0;
-    for (const commit of queue.items()) {
-      if (!(flags.get(commit.oid)! & STALE)) {
-        lively++;
-        break;
-      }
+  const mark = (commit: GraphCommit, marks: number): void => {
+    if (commit.walk !== walk) {
+      commit.walk = walk;
+      commit.marks = 0;
+      commit.waiting = 0;
     }
-    if (lively === 0) break;
+    if (marks & STALE && !(commit.marks & STALE)) lively -= commit.waiting;
+    commit.marks |= marks;
+    commit.waiting++;
+    if (!(commit.marks & STALE)) lively++;
+    queue.push(commit);
+  };
+  mark(one, ONE);
+  for (const other of others) mark(other, OTHER);
+  const found: GraphCommit[] = [];
+  while (lively > 0) {
     const commit = queue.pop()!;
-    let flag = flags.get(commit.oid)!;
-    let paint = flag & (OURS | THEIRS | STALE);
-    if (paint === (OURS | THEIRS)) {
-      if (!(flag & RESULT)) {
-        flag |= RESULT;
-        flags.set(commit.oid, flag);
+    commit.waiting--;
+    if (!(commit.marks & STALE)) lively--;
+    let paint = commit.marks & (ONE | OTHER | STALE);
+    if (paint === (ONE | OTHER)) {
+      if (!(commit.marks & RESULT)) {
+        commit.marks |= RESULT;
         insertByTime(found, commit);
       }
       paint |= STALE;
     }
-    for (const parent of commit.parents) {
-      const had = flags.get(parent) ?? 0;
-      if ((had & paint) === paint) continue;
-      flags.set(parent, had | paint);
-      push(parent);
+    for (const parent of graph.parents(commit)) {
+      if (parent.walk === walk && (parent.marks & paint) === paint) continue;
+      mark(parent, paint);
     }
   }
-  return { found: found.filter((c) => !(flags.get(c.oid)! & STALE)).map((c) => c.oid), flags };
+  return { walk, found };
 }
+
+const marksOf = (commit: GraphCommit, walk: number): number =>
+  commit.walk === walk ? commit.marks : 0;
 
 /** After every commit that is as new or newer. */
 function insertByTime(list: GraphCommit[], commit: GraphCommit): void {
@@ -111,47 +123,53 @@ function insertByTime(list: GraphCommit[], commit: GraphCommit): void {
 }
 
 /** A heap: newest commit first, first come first served among equals. */
-function newestFirst() {
-  const heap: { commit: GraphCommit; order: number }[] = [];
+function newestFirst(): { push(commit: GraphCommit): void; pop(): GraphCommit | undefined } {
+  const heap: GraphCommit[] = [];
+  const orders: number[] = [];
   let counter = 0;
-  const before = (a: number, b: number): boolean => {
-    const x = heap[a]!, y = heap[b]!;
-    return x.commit.time !== y.commit.time
-      ? x.commit.time > y.commit.time
-      : x.order < y.order;
-  };
-  const swap = (a: number, b: number): void => {
-    [heap[a], heap[b]] = [heap[b]!, heap[a]!];
-  };
   return {
-    push(commit: GraphCommit): void {
-      heap.push({ commit, order: counter++ });
-      for (let i = heap.length - 1; i > 0;) {
-        const parent = (i - 1) >> 1;
-        if (!before(i, parent)) break;
-        swap(i, parent);
-        i = parent;
+    push(commit) {
+      const order = counter++;
+      let i = heap.length;
+      heap.push(commit);
+      orders.push(order);
+      while (i > 0) {
+        const above = (i - 1) >> 1;
+        // Among equals the one that is there already came first.
+        if (heap[above]!.time >= commit.time) break;
+        heap[i] = heap[above]!;
+        orders[i] = orders[above]!;
+        i = above;
       }
+      heap[i] = commit;
+      orders[i] = order;
     },
-    pop(): GraphCommit | undefined {
+    pop() {
       const top = heap[0];
       const last = heap.pop();
-      if (!top || !last) return undefined;
-      if (heap.length > 0) {
-        heap[0] = last;
-        for (let i = 0;;) {
-          const left = i * 2 + 1;
-          if (left >= heap.length) break;
-          const child = left + 1 < heap.length && before(left + 1, left) ? left + 1 : left;
-          if (!before(child, i)) break;
-          swap(i, child);
-          i = child;
-        }
+      const order = orders.pop();
+      if (last === undefined || heap.length === 0) return last;
+      let i = 0;
+      for (;;) {
+        let child = i * 2 + 1;
+        if (child >= heap.length) break;
+        const right = child + 1;
+        if (
+          right < heap.length &&
+          (heap[right]!.time > heap[child]!.time ||
+            (heap[right]!.time === heap[child]!.time && orders[right]! < orders[child]!))
+        ) child = right;
+        if (
+          heap[child]!.time < last.time ||
+          (heap[child]!.time === last.time && orders[child]! > order!)
+        ) break;
+        heap[i] = heap[child]!;
+        orders[i] = orders[child]!;
+        i = child;
       }
-      return top.commit;
-    },
-    *items(): Iterable<GraphCommit> {
-      for (const item of heap) yield item.commit;
+      heap[i] = last;
+      orders[i] = order!;
+      return top;
     },
   };
 }
@@ -159,25 +177,29 @@ function newestFirst() {
 /** The best common ancestors of two commits: none of them an ancestor of another; newest first. */
 export function mergeBases(graph: CommitGraph, one: Oid, two: Oid): Oid[] {
   if (one === two) return [one];
-  const { found } = paintDown(graph, one, [two]);
-  if (found.length <= 1) return found;
-  const redundant = new Set<Oid>();
-  for (const oid of found) {
-    if (redundant.has(oid)) continue;
-    const others = found.filter((other) => other !== oid && !redundant.has(other));
-    if (others.length === 0) continue;
-    const { flags } = paintDown(graph, oid, others);
-    if ((flags.get(oid) ?? 0) & THEIRS) redundant.add(oid);
-    for (const other of others) if ((flags.get(other) ?? 0) & OURS) redundant.add(other);
+  const candidates: GraphCommit[] = [];
+  for (const commit of paintDown(graph, graph.get(one), [graph.get(two)]).found) {
+    if (!(commit.marks & STALE)) insertByTime(candidates, commit);
   }
-  const kept: GraphCommit[] = [];
-  for (const oid of found) if (!redundant.has(oid)) insertByTime(kept, graph.get(oid));
-  return kept.map((commit) => commit.oid);
+  if (candidates.length <= 1) return candidates.map(({ oid }) => oid);
+  const redundant = new Set<GraphCommit>();
+  for (const commit of candidates) {
+    if (redundant.has(commit)) continue;
+    const others = candidates.filter((other) => other !== commit && !redundant.has(other));
+    if (others.length === 0) continue;
+    const { walk } = paintDown(graph, commit, others);
+    if (marksOf(commit, walk) & OTHER) redundant.add(commit);
+    for (const other of others) if (marksOf(other, walk) & ONE) redundant.add(other);
+  }
+  const best: GraphCommit[] = [];
+  for (const commit of candidates) if (!redundant.has(commit)) insertByTime(best, commit);
+  return best.map(({ oid }) => oid);
 }
 
 /** True when `ancestor` is `commit` or one of its ancestors. */
 export function isAncestor(graph: CommitGraph, ancestor: Oid, commit: Oid): boolean {
   if (ancestor === commit) return true;
-  const { flags } = paintDown(graph, ancestor, [commit]);
-  return ((flags.get(ancestor) ?? 0) & THEIRS) !== 0;
+  const first = graph.get(ancestor);
+  const { walk } = paintDown(graph, first, [graph.get(commit)]);
+  return (marksOf(first, walk) & OTHER) !== 0;
 }
