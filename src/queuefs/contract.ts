@@ -130,7 +130,10 @@ export interface DeadLetters {
   list(queue: string, limit?: number): Promise<DeadLetter[]>;
   /** Throws `message-not-found`. */
   show(queue: string, failedId: string): Promise<DeadLetter>;
-  /** Back to pending (at the back, attempts 0); returns the ids. Throws `message-not-found`, `payload-unreadable`. */
+  /**
+   * Back to pending (at the back, attempts 0), all or none; returns the ids. Throws
+   * `message-not-found`, `payload-unreadable`, and `already-exists` where a message of the id is pending.
+   */
   retry(queue: string, failedIds: readonly string[]): Promise<string[]>;
   /** Removes them for good: all, those named, or those that failed before a time (Unix ms). */
   prune(

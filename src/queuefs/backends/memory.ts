@@ -24,7 +24,7 @@ import type {
 import { judgeLease } from "../lease.ts";
 import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
 import { ownsLease } from "../owner.ts";
-import { freeFailedId, noDeadLetter, noQueue } from "./shared.ts";
+import { freeFailedId, noDeadLetter, noQueue, pendingAlready } from "./shared.ts";
 
 interface Entry {
   readonly id: string;
@@ -252,8 +252,11 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
         const letters = [...new Set(failedIds)].map((failedId) => {
           const letter = queue.failed.get(failedId);
           if (letter === undefined) throw noDeadLetter(name, failedId);
+          if (queue.pending.has(letter.id)) throw pendingAlready(name, failedId);
           return letter;
         });
+        const twice = letters.find(({ id }, i) => letters.findIndex((l) => l.id === id) < i);
+        if (twice) throw pendingAlready(name, twice.failedId);
         for (const letter of letters) {
           queue.failed.delete(letter.failedId);
           append(queue, letter.id, letter.data!, 0);

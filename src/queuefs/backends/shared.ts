@@ -22,6 +22,17 @@ export function unreadable(queue: string, failedId: string): AgentqError {
   );
 }
 
+/** Retrying would replace the newer message of that id. */
+export function pendingAlready(queue: string, failedId: string): AgentqError {
+  return new AgentqError(
+    "already-exists",
+    `the dead letter ${quoted(failedId)} can't be retried: ${
+      quoted(queue)
+    } has a pending message of its id`,
+    { hint: "Let that message be processed first, or prune the dead letter." },
+  );
+}
+
 /** A dead letter's id: the message's own, or with the first free number where that is taken. */
 export function freeFailedId(id: string, taken: (failedId: string) => boolean): string {
   if (!taken(id)) return id;

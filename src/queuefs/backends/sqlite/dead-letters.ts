@@ -1,7 +1,7 @@
 /** Dead letters: a table beside the queue's, so that other programs never see them. */
 import type { DeadLetter } from "../../contract.ts";
 import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
-import { freeFailedId, noDeadLetter, unreadable } from "../shared.ts";
+import { freeFailedId, noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { Database } from "./database.ts";
 
 /** Moves a row in processing to the dead letters. Inside a write transaction; false when not current. */
@@ -60,9 +60,10 @@ export function retryFailed(
     [...new Set(failedIds)].map((failedId) => {
       const found = showFailed(db, queue, failedId);
       if (found.data === null) throw unreadable(queue, failedId);
-      db.sql(
-        "DELETE FROM queue_messages WHERE queue_name = ?1 AND message_id = ?2 AND status = 'pending'",
-      ).run(queue, found.id);
+      const pending = db.sql(
+        "SELECT 1 FROM queue_messages WHERE queue_name = ?1 AND message_id = ?2 AND status = 'pending'",
+      ).get(queue, found.id);
+      if (pending !== undefined) throw pendingAlready(queue, failedId);
       db.sql(
         `INSERT INTO queue_messages (queue_name, message_id, data, timestamp, status)
          VALUES (?1, ?2, ?3, ?4, 'pending')`,

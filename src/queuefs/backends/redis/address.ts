@@ -1,0 +1,124 @@
+/**
+ * Where a Redis is: `redis://` or `rediss://` (TLS), one or several hosts, and what kind of deployment.
+ *
+ * ```
+ * redis://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/DB][?OPTION=VALUE&…]
+ *   prefix=default        the namespace, as OpenViking's key_prefix
+ *   cluster=1             the hosts are nodes of a cluster
+ *   sentinel=mymaster     the hosts are sentinels that watch this master
+ *   timeout=5000          milliseconds for connecting and for each call
+ *   ca=FILE cert=FILE key=FILE servername=NAME      for rediss://
+ * ```
+ *
+ * Passwords had better come from AGENTQ_REDIS_USERNAME, AGENTQ_REDIS_PASSWORD and
+ * AGENTQ_REDIS_SENTINEL_PASSWORD: a command line can be read by others.
+ */
+import { readFileSync } from "node:fs";
+import * as z from "zod/mini";
+import { AgentqError } from "../../../errors.ts";
+
+export interface RedisAddress {
+  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly mode: "single" | "cluster" | "sentinel";
+  readonly master: string | null;
+  readonly username: string | null;
+  readonly password: string | null;
+  readonly sentinelPassword: string | null;
+  readonly db: number;
+  readonly prefix: string;
+  readonly timeoutMs: number;
+  readonly tls: { ca?: string; cert?: string; key?: string; servername?: string } | null;
+  /** Without secrets. */
+  readonly label: string;
+}
+
+const optionsSchema = z.strictObject({
+  prefix: z._default(z.string().check(z.regex(/^[^{}\s]{1,200}$/)), "default"),
+  cluster: z._default(z.enum(["0", "1"]), "0"),
+  sentinel: z.optional(z.string().check(z.regex(/^[A-Za-z0-9._-]{1,200}$/))),
+  timeout: z._default(z.string().check(z.regex(/^[1-9][0-9]{1,6}$/)), "5000"),
+  ca: z.optional(z.string()),
+  cert: z.optional(z.string()),
+  key: z.optional(z.string()),
+  servername: z.optional(z.string()),
+});
+
+/** Reads a URL. Throws `usage`, without repeating a password; `io-error` for certificates. */
+export function parseRedisUrl(
+  url: string,
+  env: Readonly<Record<string, string | undefined>>,
+): RedisAddress {
+  const match = /^(rediss?):\/\/(?:([^@/?]*)@)?([^@/?#]+)(?:\/(\d{0,4}))?(?:\?([^#]*))?$/.exec(url);
+  if (match === null) throw bad("it is not redis://HOST[:PORT][/DB][?OPTIONS]");
+  const [, scheme, user, hostList, db, query] = match;
+  const parsed = optionsSchema.safeParse(Object.fromEntries(new URLSearchParams(query ?? "")));
+  if (!parsed.success) {
+    const option = parsed.error.issues[0]?.path.join(".") || "an option";
+    throw bad(`${option} is unknown or out of range`);
+  }
+  const options = parsed.data;
+  const hosts = hostList!.split(",").map(parseHost);
+  const mode = options.sentinel ? "sentinel" : options.cluster === "1" ? "cluster" : "single";
+  if (options.sentinel && options.cluster === "1") {
+    throw bad("cluster and sentinel exclude each other");
+  }
+  if (mode === "single" && hosts.length > 1) {
+    throw bad("several hosts need cluster=1 or sentinel=MASTER");
+  }
+  if (mode === "cluster" && Number(db ?? 0) !== 0) throw bad("a cluster has only database 0");
+  const colon = user?.indexOf(":") ?? -1;
+  const username = colon < 0 ? user : user!.slice(0, colon);
+  const password = colon < 0 ? undefined : user!.slice(colon + 1);
+  return {
+    hosts,
+    mode,
+    master: options.sentinel ?? null,
+    username: decode(username) || env.AGENTQ_REDIS_USERNAME || null,
+    password: decode(password) || env.AGENTQ_REDIS_PASSWORD || null,
+    sentinelPassword: env.AGENTQ_REDIS_SENTINEL_PASSWORD || null,
+    db: Number(db || 0),
+    prefix: options.prefix,
+    timeoutMs: Number(options.timeout),
+    tls: scheme === "rediss" ? readTls(options) : null,
+    label: `${scheme}://${hostList}${db ? `/${db}` : ""}?prefix=${options.prefix}`,
+  };
+}
+
+function parseHost(text: string): { host: string; port: number } {
+  const match = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/.exec(text);
+  const port = Number(match?.[2] ?? 6379);
+  if (match === null || port < 1 || port > 65535) throw bad("a host is not HOST or HOST:PORT");
+  return { host: match[1]!.replace(/^\[|\]$/g, ""), port };
+}
+
+function readTls(options: z.infer<typeof optionsSchema>): NonNullable<RedisAddress["tls"]> {
+  const { ca, cert, key, servername } = options;
+  return {
+    ...(ca === undefined ? {} : { ca: readFile(ca) }),
+    ...(cert === undefined ? {} : { cert: readFile(cert) }),
+    ...(key === undefined ? {} : { key: readFile(key) }),
+    ...(servername === undefined ? {} : { servername }),
+  };
+}
+
+function readFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new AgentqError("io-error", `${path}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function decode(text: string | undefined): string {
+  try {
+    return decodeURIComponent(text ?? "");
+  } catch {
+    throw bad("user and password must be percent-encoded");
+  }
+}
+
+function bad(problem: string): AgentqError {
+  return new AgentqError("usage", `the Redis URL can't be used: ${problem}`, {
+    hint: "See docs/queues.md for the options of redis:// URLs.",
+  });
+}

@@ -1,0 +1,275 @@
+/** Queues in Redis: every operation is one script, every script one transaction. Layout: `keys.ts`. */
+import { Buffer } from "node:buffer";
+import { randomUUID } from "node:crypto";
+import * as z from "zod/mini";
+import { AgentqError } from "../../../errors.ts";
+import type {
+  DeadLetter,
+  Delivery,
+  QueueBackend,
+  QueueCounts,
+  Receipt,
+  Settlement,
+  UnackedMessage,
+} from "../../contract.ts";
+import { checkMessageId, checkQueueName, isInTree, quoted } from "../../names.ts";
+import { callerPrefix } from "../../owner.ts";
+import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
+import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import type { RedisAddress } from "./address.ts";
+import { type Argument, connectRedis, type Reply } from "./connection.ts";
+import { basePrefix, keyList, redisKeys } from "./keys.ts";
+import { recoverQueue } from "./recover.ts";
+import * as letters from "./scripts/dead-letters.ts";
+import * as life from "./scripts/messages.ts";
+import type { Script } from "./scripts/prelude.ts";
+import * as queues from "./scripts/queues.ts";
+
+/** How long other programs are to leave an owner's deliveries alone, at least (their heartbeat's life). */
+const ALIVE_MS = 30_000;
+
+/** Connects to the queues under one prefix. Throws `backend-unreachable`, `backend-denied`. */
+export async function redisBackend(address: RedisAddress): Promise<QueueBackend> {
+  const connection = await connectRedis(address);
+  const base = basePrefix(address.prefix);
+  const names = `${base}names`;
+  const cache = new Map<string, string[]>();
+  const keysOf = (queue: string): string[] => {
+    let keys = cache.get(queue);
+    if (keys === undefined) {
+      keys = keyList(redisKeys(address.prefix, checkQueueName(queue)));
+      if (cache.size < 1000) cache.set(queue, keys);
+    }
+    return keys;
+  };
+  const run = (script: Script, queue: string, ...args: Argument[]) =>
+    connection.run(script, queue, keysOf(queue), [queue, ...args]);
+  const list = async (prefix?: string) =>
+    (await connection.members(names)).filter((name) =>
+      prefix === undefined || isInTree(name, prefix)
+    ).sort();
+  const statuses = async (wanted: readonly string[]): Promise<Map<string, QueueCounts>> => {
+    const reply = await connection.run(queues.STATUSES, "", [base, names], wanted) as Reply[];
+    return new Map(
+      groups(reply, 3).map(([queue, pending, processing]) => [
+        text(queue),
+        { pending: Number(pending), processing: Number(processing) },
+      ]),
+    );
+  };
+  const settle = async (
+    script: Script,
+    queue: string,
+    receipts: readonly Receipt[],
+    ...args: Argument[]
+  ): Promise<Settlement[]> =>
+    (await run(script, queue, ...args, ...receipts.flatMap(receiptArguments)) as number[]).map(
+      (outcome) => OUTCOMES[outcome]!,
+    );
+  const show = async (
+    queue: string,
+    failedId: string,
+  ): Promise<DeadLetter & { bytes: Argument }> => {
+    const reply = await run(letters.FAILED_SHOW, queue, failedId) as Reply[] | null;
+    if (reply === null) throw noDeadLetter(queue, failedId);
+    return { ...deadLetter(queue, reply), bytes: (reply[2] as Uint8Array | null) ?? "" };
+  };
+
+  return {
+    kind: "redis",
+    label: address.label,
+    create: async (queue) => {
+      const keys = keysOf(queue);
+      const made = await connection.run(queues.CREATE, queue, keys.slice(0, 2), [queue, seconds()]);
+      return made === 1;
+    },
+    remove: async (queue) => {
+      checkQueueName(queue);
+      const removed = await connection.run(queues.REMOVE, queue, [base, names], [queue]) as Reply[];
+      if (removed.length === 0) {
+        throw new AgentqError("queue-not-found", `there is no queue ${quoted(queue)}`);
+      }
+      return removed.map(text).sort();
+    },
+    list,
+    enqueue: async (queue, messages) => {
+      const now = Date.now();
+      const rows = messages.map(({ id, data }) => {
+        const name = id === undefined ? randomUUID() : checkMessageId(id);
+        return {
+          id: name,
+          how: id === undefined ? "new" : "given",
+          envelope: encodeEnvelope(name, data, now),
+        };
+      });
+      const args = rows.flatMap(({ id, how, envelope }) => [id, how, envelope]);
+      const refused = await run(life.ENQUEUE, queue, seconds(), ...args) as Reply[];
+      if (refused.length > 0) {
+        throw new AgentqError(
+          "already-exists",
+          `${refused.map((id) => quoted(text(id))).join(", ")} in ${
+            quoted(queue)
+          }: another program is processing it`,
+          { hint: "Wait until it is done, or use another id." },
+        );
+      }
+      return rows.map(({ id }) => id);
+    },
+    dequeue: async (queue, { owner, leaseMs, count = 1 }) => {
+      const deliveries: Delivery[] = [];
+      while (deliveries.length < count) {
+        const want = count - deliveries.length;
+        const alive = Math.max(leaseMs, ALIVE_MS);
+        const reply = await run(life.DEQUEUE, queue, want, owner, leaseMs, alive) as Reply[];
+        const taken = groups(reply, 4);
+        for (const [idBytes, payload, number, attempts] of taken) {
+          const id = text(idBytes);
+          const lease = `${text(number)}.${owner}`;
+          const decoded = decodeEnvelope(payload as Uint8Array);
+          if ("data" in decoded) {
+            deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
+          } else {
+            await settle(life.FAIL, queue, [{ id, lease }], decoded.problem);
+          }
+        }
+        if (taken.length < want) break;
+      }
+      return deliveries;
+    },
+    ack: (queue, receipts) => settle(life.ACK, queue, receipts),
+    requeue: (queue, receipts, { counted = true } = {}) =>
+      settle(life.REQUEUE, queue, receipts, counted ? "1" : "0"),
+    fail: (queue, receipts, reason) => settle(life.FAIL, queue, receipts, reason.toWellFormed()),
+    renew: (queue, receipts, leaseMs) =>
+      settle(life.RENEW, queue, receipts, leaseMs, Math.max(leaseMs, ALIVE_MS)),
+    peek: async (queue) => {
+      for (let place = 0;;) {
+        const reply = await run(queues.PEEK, queue, place) as Reply[] | null;
+        if (reply === null) return null;
+        const decoded = decodeEnvelope(reply[2] as Uint8Array);
+        if ("data" in decoded) return { id: text(reply[1]), data: decoded.data };
+        place = Number(reply[0]) + 1;
+      }
+    },
+    status: async (queue) => {
+      const [pending, processing] = await run(queues.STATUS, queue) as number[];
+      return { pending: pending!, processing: processing! };
+    },
+    statuses: (wanted) => {
+      wanted?.forEach(checkQueueName);
+      return wanted?.length === 0 ? Promise.resolve(new Map()) : statuses(wanted ?? []);
+    },
+    complete: async (wanted) => {
+      if (wanted.length === 0) return true;
+      wanted.forEach(checkQueueName);
+      return [...(await statuses(wanted)).values()].every(
+        ({ pending, processing }) => pending === 0 && processing === 0,
+      );
+    },
+    messages: async (queue) => {
+      const all = groups(await run(queues.MESSAGES, queue) as Reply[], 4).map(
+        ([id, payload, order, state]) => {
+          const decoded = decodeEnvelope(payload as Uint8Array | null);
+          const message: UnackedMessage = {
+            id: text(id),
+            state: text(state) === "pending" ? "pending" : "processing",
+            data: "data" in decoded ? decoded.data : null,
+          };
+          return { message, order: Number(text(order)) };
+        },
+      );
+      // Those pending have order 0 and stand in order already; sorting is stable.
+      const out = all.filter(({ message }) => message.state === "processing");
+      const waiting = all.filter(({ message }) => message.state === "pending");
+      return [...out.sort((a, b) => a.order - b.order), ...waiting].map(({ message }) => message);
+    },
+    clear: async (queue) => Number(await run(queues.CLEAR, queue)),
+    recover: async (queue, { staleMs } = {}) => {
+      const recovered = [];
+      for (const each of queue === null ? await list() : [queue]) {
+        recovered.push(
+          ...await recoverQueue((script, ...args) => run(script, each, ...args), each, staleMs),
+        );
+      }
+      return recovered;
+    },
+    failed: {
+      list: async (queue, limit = 0) =>
+        groups(await run(letters.FAILED_LIST, queue, 0, limit - 1) as Reply[], 4).map((reply) =>
+          deadLetter(queue, reply)
+        ),
+      show: async (queue, failedId) => {
+        const { bytes: _, ...letter } = await show(queue, failedId);
+        return letter;
+      },
+      retry: async (queue, failedIds) => {
+        const found: { letter: DeadLetter; bytes: Argument }[] = [];
+        for (const failedId of new Set(failedIds)) {
+          const { bytes, ...letter } = await show(queue, failedId);
+          if (letter.data === null) throw unreadable(queue, failedId);
+          found.push({ letter, bytes });
+        }
+        const args = found.flatMap(({ letter, bytes }) => [letter.failedId, letter.id, bytes]);
+        const [problem, failedId] = await run(letters.FAILED_RETRY, queue, ...args) as Reply[];
+        if (problem === undefined) return found.map(({ letter }) => letter.id);
+        if (text(problem) === "gone") throw noDeadLetter(queue, text(failedId));
+        throw pendingAlready(queue, text(failedId));
+      },
+      prune: async (queue, { failedIds, before } = {}) =>
+        failedIds?.length === 0
+          ? 0
+          : Number(await run(letters.FAILED_PRUNE, queue, before ?? "", ...(failedIds ?? []))),
+    },
+    close: () => connection.close(),
+  };
+}
+
+const OUTCOMES: readonly Settlement[] = ["stale", "done", "superseded"];
+
+function receiptArguments(receipt: Receipt): Argument[] {
+  return "lease" in receipt
+    ? [receipt.id, "lease", receipt.lease]
+    : [receipt.id, "owner", callerPrefix(receipt.owner)];
+}
+
+const factsSchema = z.object({ id: z.string(), reason: z.string(), attempts: z.number() });
+
+function deadLetter(queue: string, [name, facts, payload, score]: Reply[]): DeadLetter {
+  const failedId = text(name);
+  const parsed = factsSchema.safeParse(parseJson(text(facts)));
+  const known = parsed.success ? parsed.data : { id: failedId, reason: "not known", attempts: 0 };
+  const raw = payload as Uint8Array | null;
+  const decoded = decodeEnvelope(raw);
+  const readable = "data" in decoded;
+  return {
+    failedId,
+    queue,
+    ...known,
+    failedAt: score === null ? null : Number(text(score)),
+    data: readable ? decoded.data : null,
+    raw: readable || raw === null ? null : textOf(raw) ?? new TextDecoder().decode(raw),
+  };
+}
+
+function parseJson(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    return null;
+  }
+}
+
+function text(reply: Reply | undefined): string {
+  return reply instanceof Uint8Array ? Buffer.from(reply).toString("utf8") : String(reply ?? "");
+}
+
+/** A flat answer as rows of `width`. */
+function groups(reply: Reply[], width: number): Reply[][] {
+  const rows: Reply[][] = [];
+  for (let i = 0; i + width <= reply.length; i += width) rows.push(reply.slice(i, i + width));
+  return rows;
+}
+
+function seconds(): number {
+  return Math.floor(Date.now() / 1000);
+}

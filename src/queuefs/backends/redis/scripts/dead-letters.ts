@@ -1,0 +1,84 @@
+/** Dead letters, kept beside the queue. */
+import { queueScript } from "./prelude.ts";
+
+/** ARGV queue, first, last (as in ZRANGE). Four values each: dead letter, facts, payload, Unix ms. */
+export const FAILED_LIST = queueScript(
+  "failed-list",
+  `
+local answer = {}
+for _, name in ipairs(redis.call('ZRANGE', failed_order, ARGV[2], ARGV[3])) do
+  answer[#answer + 1] = name
+  answer[#answer + 1] = redis.call('HGET', failed, name)
+  answer[#answer + 1] = redis.call('HGET', failed_data, name)
+  answer[#answer + 1] = redis.call('ZSCORE', failed_order, name)
+end
+return answer
+`,
+  true,
+);
+
+/** ARGV queue, dead letter. The same four values, or nil. */
+export const FAILED_SHOW = queueScript(
+  "failed-show",
+  `
+local facts = redis.call('HGET', failed, ARGV[2])
+if not facts then return nil end
+return { ARGV[2], facts, redis.call('HGET', failed_data, ARGV[2]),
+         redis.call('ZSCORE', failed_order, ARGV[2]) }
+`,
+  true,
+);
+
+/**
+ * ARGV queue, then for each: dead letter, message id, payload as it was shown. All or none. Answers
+ * {} when all were enqueued, else {"gone" or "pending" or "foreign", the dead letter in question}.
+ */
+export const FAILED_RETRY = queueScript(
+  "failed-retry",
+  `
+local seen = {}
+for i = 2, #ARGV, 3 do
+  local name, id = ARGV[i], ARGV[i + 1]
+  if redis.call('HGET', failed_data, name) ~= ARGV[i + 2] then return { 'gone', name } end
+  if seen[id] then return { 'pending', name } end
+  seen[id] = true
+  if redis.call('EXISTS', messages .. id) == 1 then
+    if redis.call('LPOS', pending, id) then return { 'pending', name } end
+    local r = record(id)
+    if not (r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)) then
+      return { 'foreign', name }
+    end
+  end
+end
+for i = 2, #ARGV, 3 do
+  put(ARGV[i + 1], ARGV[i + 2])
+  redis.call('HDEL', failed, ARGV[i])
+  redis.call('HDEL', failed_data, ARGV[i])
+  redis.call('ZREM', failed_order, ARGV[i])
+end
+return {}
+`,
+);
+
+/** ARGV queue, "" or Unix ms before which they failed, dead letters or none for all. How many. */
+export const FAILED_PRUNE = queueScript(
+  "failed-prune",
+  `
+local chosen
+if #ARGV > 2 then
+  chosen = {}
+  for i = 3, #ARGV do chosen[ARGV[i]] = true end
+end
+local last = ARGV[2] == '' and '+inf' or '(' .. ARGV[2]
+local pruned = 0
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', failed_order, '-inf', last)) do
+  if not chosen or chosen[name] then
+    redis.call('HDEL', failed, name)
+    redis.call('HDEL', failed_data, name)
+    redis.call('ZREM', failed_order, name)
+    pruned = pruned + 1
+  end
+end
+return pruned
+`,
+);

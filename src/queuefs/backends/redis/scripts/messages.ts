@@ -1,0 +1,243 @@
+/** The life of a message. Receipts are three values each: id, "lease" or "owner", token. */
+import { queueScript } from "./prelude.ts";
+
+/**
+ * ARGV queue, Unix seconds, then for each message: id, "new" or "given", envelope. Answers the ids
+ * that a program without leases is processing; where there are any, nothing was enqueued.
+ */
+export const ENQUEUE = queueScript(
+  "enqueue",
+  `
+local refused = {}
+for i = 3, #ARGV, 3 do
+  local id = ARGV[i]
+  if ARGV[i + 1] == 'given' and redis.call('EXISTS', messages .. id) == 1 then
+    local r = record(id)
+    local ours = r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)
+    if not ours and not redis.call('LPOS', pending, id) then refused[#refused + 1] = id end
+  end
+end
+if #refused > 0 then return refused end
+for i = 3, #ARGV, 3 do
+  if ARGV[i + 1] == 'given' then
+    put(ARGV[i], ARGV[i + 2])
+  else
+    redis.call('SET', messages .. ARGV[i], ARGV[i + 2])
+    redis.call('RPUSH', pending, ARGV[i])
+  end
+end
+if #ARGV > 2 then redis.call('HSET', meta, 'last_updated', ARGV[2]) end
+return refused
+`,
+);
+
+/**
+ * ARGV queue, count, owner, lease ms, alive ms. Four values a delivery: id, payload, delivery number,
+ * attempts. A message without payload goes to the dead letters and doesn't count.
+ */
+export const DEQUEUE = queueScript(
+  "dequeue",
+  `
+local count, owner, length = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local at = now_ms()
+local blocked = redis.call('HLEN', held) > 0
+local answer, taken, skipped = {}, 0, 0
+while taken < count do
+  local id
+  if not blocked then
+    id = redis.call('LPOP', pending)
+  else
+    id = redis.call('LINDEX', pending, skipped)
+    while id and redis.call('HEXISTS', held, id) == 1 do
+      skipped = skipped + 1
+      id = redis.call('LINDEX', pending, skipped)
+    end
+    if id and skipped == 0 then redis.call('LPOP', pending)
+    elseif id then redis.call('LREM', pending, 1, id) end
+  end
+  if not id then break end
+  local payload = redis.call('GET', messages .. id)
+  local r = record(id)
+  local attempts = r and r.attempts or 0
+  if payload then
+    local n = int(redis.call('INCR', counter))
+    local order = r and r.order ~= '0' and r.order or n
+    redis.call('ZADD', processing, math.floor(at / 1000), id .. '|' .. owner)
+    save(id, { n = n, till = int(at + length), length = int(length), order = order,
+               attempts = attempts, owner = owner })
+    answer[#answer + 1] = id
+    answer[#answer + 1] = payload
+    answer[#answer + 1] = n
+    answer[#answer + 1] = attempts
+    taken = taken + 1
+  else
+    bury(id, attempts, 'the payload is missing', false, at)
+    redis.call('HDEL', deliveries, id)
+  end
+end
+if taken > 0 then
+  local alive = instances .. owner .. ':alive'
+  if redis.call('PTTL', alive) < tonumber(ARGV[5]) then redis.call('SET', alive, '1', 'PX', ARGV[5]) end
+end
+return answer
+`,
+);
+
+/** ARGV queue, receipts. For each 1 (acked) or 0 (stale). */
+export const ACK = queueScript(
+  "ack",
+  `
+local answer = {}
+for i = 2, #ARGV, 3 do
+  local id = ARGV[i]
+  local r = current(id, ARGV[i + 1], ARGV[i + 2])
+  if r then
+    redis.call('ZREM', processing, id .. '|' .. r.owner)
+    redis.call('HDEL', deliveries, id)
+    if redis.call('HDEL', held, id) == 0 then redis.call('DEL', messages .. id) end
+  end
+  answer[#answer + 1] = r and 1 or 0
+end
+return answer
+`,
+);
+
+/** ARGV queue, "1" to count the attempt, receipts. For each 1 (done), 0 (stale) or 2 (superseded). */
+export const REQUEUE = queueScript(
+  "requeue",
+  `
+local answer, back = {}, {}
+for i = 3, #ARGV, 3 do
+  local id = ARGV[i]
+  local r = current(id, ARGV[i + 1], ARGV[i + 2])
+  local outcome = r and 1 or 0
+  if r then
+    redis.call('ZREM', processing, id .. '|' .. r.owner)
+    if redis.call('HDEL', held, id) == 1 then
+      outcome = 2
+      redis.call('HDEL', deliveries, id)
+    else
+      r.owner = ''
+      if ARGV[2] == '1' then
+        r.attempts = r.attempts + 1
+        r.order = '0'
+        redis.call('RPUSH', pending, id)
+      else
+        back[#back + 1] = id
+      end
+      save(id, r)
+    end
+  end
+  answer[#answer + 1] = outcome
+end
+if #back > 0 then place_back(back) end
+return answer
+`,
+);
+
+/** ARGV queue, reason, receipts. For each 1 (moved to the dead letters) or 0 (stale). */
+export const FAIL = queueScript(
+  "fail",
+  `
+local answer, at = {}, now_ms()
+for i = 3, #ARGV, 3 do
+  local id = ARGV[i]
+  local r = current(id, ARGV[i + 1], ARGV[i + 2])
+  if r then
+    local older = redis.call('HGET', held, id)
+    bury(id, r.attempts + 1, ARGV[2], older or redis.call('GET', messages .. id), at)
+    redis.call('ZREM', processing, id .. '|' .. r.owner)
+    redis.call('HDEL', deliveries, id)
+    if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end
+  end
+  answer[#answer + 1] = r and 1 or 0
+end
+return answer
+`,
+);
+
+/** ARGV queue, lease ms, alive ms, receipts. For each 1 (renewed) or 0 (stale). */
+export const RENEW = queueScript(
+  "renew",
+  `
+local answer, at = {}, now_ms()
+for i = 4, #ARGV, 3 do
+  local id = ARGV[i]
+  local r = current(id, ARGV[i + 1], ARGV[i + 2])
+  if r then
+    r.till = int(at + tonumber(ARGV[2]))
+    r.length = int(tonumber(ARGV[2]))
+    save(id, r)
+    local alive = instances .. r.owner .. ':alive'
+    if redis.call('PTTL', alive) < tonumber(ARGV[3]) then
+      redis.call('SET', alive, '1', 'PX', ARGV[3])
+    end
+  end
+  answer[#answer + 1] = r and 1 or 0
+end
+return answer
+`,
+);
+
+/**
+ * ARGV queue. First the server's time in ms, then five values for each message in processing: id,
+ * owner, its record when that is of this very delivery (else ""), "1" when the owner's alive key
+ * exists, the score.
+ */
+export const SURVEY = queueScript(
+  "survey",
+  `
+local answer = { int(now_ms()) }
+for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
+  local id, owner = string.match(member, '^([^|]*)|?(.*)$')
+  local r = record(id)
+  answer[#answer + 1] = id
+  answer[#answer + 1] = owner
+  answer[#answer + 1] = r and r.owner == owner and redis.call('HGET', deliveries, id) or ''
+  answer[#answer + 1] = tostring(redis.call('EXISTS', instances .. owner .. ':alive'))
+  answer[#answer + 1] = redis.call('ZSCORE', processing, member)
+end
+return answer
+`,
+  true,
+);
+
+/**
+ * ARGV queue, then for each message to take back: id, owner, record as surveyed ("" where the owner
+ * keeps none). 1 (pending again), 2 (superseded) or 0 (renewed, settled or alive meanwhile).
+ */
+export const TAKE_BACK = queueScript(
+  "take-back",
+  `
+local answer, back = {}, {}
+for i = 2, #ARGV, 3 do
+  local id, owner, seen = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local member, r, outcome = id .. '|' .. owner, record(id), 0
+  local same
+  if seen == '' then
+    same = (not r or r.owner ~= owner) and
+      redis.call('EXISTS', instances .. owner .. ':alive') == 0
+  else
+    same = redis.call('HGET', deliveries, id) == seen
+  end
+  if same and redis.call('ZREM', processing, member) == 1 then
+    if seen ~= '' and redis.call('HDEL', held, id) == 1 then
+      outcome = 2
+      redis.call('HDEL', deliveries, id)
+    else
+      outcome = 1
+      if seen == '' then
+        r = { n = '0', till = '0', length = '0', order = '0', attempts = r and r.attempts or 0 }
+      end
+      r.owner = ''
+      r.attempts = r.attempts + 1
+      save(id, r)
+      back[#back + 1] = id
+    end
+  end
+  answer[#answer + 1] = outcome
+end
+if #back > 0 then place_back(back) end
+return answer
+`,
+);

@@ -1,0 +1,138 @@
+/** Queues as wholes: create, remove, counts, clear. */
+import { queueScript, script } from "./prelude.ts";
+
+/** KEYS names, meta. ARGV queue, Unix seconds. 1 when it was made, 0 when it was there. */
+export const CREATE = script(
+  "create",
+  `
+if redis.call('SADD', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('HSET', KEYS[2], 'created_at', ARGV[2], 'last_updated', ARGV[2])
+return 1
+`,
+);
+
+/** KEYS base prefix, names. ARGV queue. The names removed: the queue and those below it. */
+export const REMOVE = script(
+  "remove",
+  `
+local removed, tree = {}, ARGV[1] .. '/'
+local function delete_all(list)
+  for from = 1, #list, 1000 do
+    redis.call('UNLINK', unpack(list, from, math.min(from + 999, #list)))
+  end
+end
+for _, queue in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+  if queue == ARGV[1] or string.sub(queue, 1, string.len(tree)) == tree then
+    local own, keys = KEYS[1] .. queue .. ':', {}
+    for _, id in ipairs(redis.call('LRANGE', own .. 'pending', 0, -1)) do
+      keys[#keys + 1] = own .. 'msg:' .. id
+    end
+    for _, member in ipairs(redis.call('ZRANGE', own .. 'processing', 0, -1)) do
+      keys[#keys + 1] = own .. 'msg:' .. string.match(member, '^([^|]*)')
+    end
+    for _, name in ipairs({ 'meta', 'pending', 'processing', 'agentq:deliveries', 'agentq:held',
+                            'agentq:failed', 'agentq:failed:data', 'agentq:failed:order' }) do
+      keys[#keys + 1] = own .. name
+    end
+    delete_all(keys)
+    redis.call('SREM', KEYS[2], queue)
+    removed[#removed + 1] = queue
+  end
+end
+return removed
+`,
+);
+
+/** KEYS base prefix, names. ARGV queues, or none for all. Triples: queue, pending, processing. */
+export const STATUSES = script(
+  "statuses",
+  `
+local queues = ARGV
+if #queues == 0 then
+  queues = redis.call('SMEMBERS', KEYS[2])
+  table.sort(queues)
+end
+local answer = {}
+for _, queue in ipairs(queues) do
+  if redis.call('SISMEMBER', KEYS[2], queue) == 0 then
+    return redis.error_reply('NOQUEUE ' .. queue)
+  end
+  answer[#answer + 1] = queue
+  answer[#answer + 1] = redis.call('LLEN', KEYS[1] .. queue .. ':pending')
+  answer[#answer + 1] = redis.call('ZCARD', KEYS[1] .. queue .. ':processing')
+end
+return answer
+`,
+  true,
+);
+
+/** ARGV queue. {pending, processing}. */
+export const STATUS = queueScript(
+  "status",
+  `return { redis.call('LLEN', pending), redis.call('ZCARD', processing) }`,
+  true,
+);
+
+/** ARGV queue. How many were removed. */
+export const CLEAR = queueScript(
+  "clear",
+  `
+local keys = {}
+local waiting = redis.call('LRANGE', pending, 0, -1)
+for _, id in ipairs(waiting) do keys[#keys + 1] = messages .. id end
+local out = redis.call('ZRANGE', processing, 0, -1)
+for _, member in ipairs(out) do keys[#keys + 1] = messages .. string.match(member, '^([^|]*)') end
+keys[#keys + 1] = pending
+keys[#keys + 1] = processing
+keys[#keys + 1] = deliveries
+keys[#keys + 1] = held
+delete_all(keys)
+return #waiting + #out
+`,
+);
+
+/**
+ * ARGV queue. First the messages in processing, four values each: id, payload or false, the order of
+ * its first delivery, "processing"; then those pending, in order, with "pending" and 0.
+ */
+export const MESSAGES = queueScript(
+  "messages",
+  `
+local answer = {}
+local function add(id, payload, order, state)
+  answer[#answer + 1] = id
+  answer[#answer + 1] = payload
+  answer[#answer + 1] = order
+  answer[#answer + 1] = state
+end
+for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
+  local id = string.match(member, '^([^|]*)')
+  local r = record(id)
+  local payload = redis.call('HGET', held, id) or redis.call('GET', messages .. id)
+  add(id, payload, r and r.order or '0', 'processing')
+end
+for _, id in ipairs(redis.call('LRANGE', pending, 0, -1)) do
+  add(id, redis.call('GET', messages .. id), '0', 'pending')
+end
+return answer
+`,
+  true,
+);
+
+/** ARGV queue, first place to look at. {place, id, payload} of the next message, or nil. */
+export const PEEK = queueScript(
+  "peek",
+  `
+local place = tonumber(ARGV[2])
+while true do
+  local id = redis.call('LINDEX', pending, place)
+  if not id then return nil end
+  if redis.call('HEXISTS', held, id) == 0 then
+    local payload = redis.call('GET', messages .. id)
+    if payload then return { place, id, payload } end
+  end
+  place = place + 1
+end
+`,
+  true,
+);
