@@ -24,15 +24,15 @@ export function parseCacheTree(data: Buffer, entries: number): CacheTree | null 
     const nul = data.indexOf(0, at);
     const newline = nul < 0 ? -1 : data.indexOf(10, nul);
     if (newline < 0 || depth > 4096) return null;
-    const counts = /^(-1|\d{1,10}) (\d{1,10})$/.exec(data.latin1Slice(nul + 1, newline));
+    const counts = /^(-1|\d{1,10}) (\d{1,10})$/.exec(data.toString("latin1", nul + 1, newline));
     if (counts === null) return null;
-    const name = data.latin1Slice(at, nul);
+    const name = data.toString("latin1", at, nul);
     const entryCount = Number(counts[1]);
     at = newline + 1;
     let oid: Oid | null = null;
     if (entryCount >= 0) {
       if (at + 20 > data.length) return null;
-      oid = data.hexSlice(at, at + 20);
+      oid = data.toString("hex", at, at + 20);
       at += 20;
     }
     const children: CacheTree[] = [];

@@ -52,7 +52,9 @@ const REFUSED: Record<string, string> = {
 export function parseIndex(data: Buffer, file: string): IndexContent {
   const corrupt = (what: string) =>
     new AgentqError("index-corrupt", `The index ${file} ${what}.`, { details: { path: file } });
-  if (data.length < 32 || data.latin1Slice(0, 4) !== "DIRC") throw corrupt("is not an index file");
+  if (data.length < 32 || data.toString("latin1", 0, 4) !== "DIRC") {
+    throw corrupt("is not an index file");
+  }
   const version = data.readUInt32BE(4);
   if (version < 2 || version > 4) {
     throw new AgentqError("index-unsupported", `The index ${file} has version ${version}.`, {
@@ -60,7 +62,7 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
     });
   }
   const end = data.length - 20;
-  const claimed = data.hexSlice(end);
+  const claimed = data.toString("hex", end);
   // index.skipHash leaves the checksum at zero.
   if (claimed !== "0".repeat(40)) {
     const actual = createHash("sha1").update(data.subarray(0, end)).digest("hex");
@@ -99,7 +101,7 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
     }
     const nul = data.indexOf(0, name);
     if (nul < 0 || nul >= end) throw corrupt("is cut off");
-    const path = kept + data.latin1Slice(name, nul);
+    const path = kept + data.toString("latin1", name, nul);
     const stage = (flags >> 12 & 3) as 0 | 1 | 2 | 3;
     if (
       path === "" || path < previous ||
@@ -111,7 +113,7 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
       path,
       stage,
       mode: data.readUInt32BE(at + 24),
-      oid: data.hexSlice(at + 40, at + 60),
+      oid: data.toString("hex", at + 40, at + 60),
       stat: readStat(data, at),
       assumeValid: (flags & ASSUME_VALID) !== 0,
       skipWorktree: (extended & SKIP_WORKTREE) !== 0,
@@ -126,7 +128,7 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
   let cacheTree: CacheTree | null = null;
   while (at < end) {
     if (at + 8 > end) throw corrupt("is cut off");
-    const signature = data.latin1Slice(at, at + 4);
+    const signature = data.toString("latin1", at, at + 4);
     const size = data.readUInt32BE(at + 4);
     const body = at + 8;
     if (body + size > end) throw corrupt("is cut off");
@@ -183,13 +185,13 @@ export function serializeIndex(content: IndexContent): Buffer {
     size += entrySize(entry.path.length, isExtended);
   }
   const data = Buffer.alloc(size);
-  data.latin1Write("DIRC", 0);
+  data.write("DIRC", 0, "latin1");
   data.writeUInt32BE(version, 4);
   data.writeUInt32BE(entries.length, 8);
   let at = 12;
   for (const entry of entries) at = writeEntry(data, at, entry);
   if (extension !== null) {
-    data.latin1Write("TREE", at);
+    data.write("TREE", at, "latin1");
     data.writeUInt32BE(extension.length, at + 4);
     extension.copy(data, at + 8);
     at += 8 + extension.length;
@@ -215,7 +217,7 @@ function writeEntry(data: Buffer, at: number, entry: IndexEntry): number {
   data.writeUInt32BE(stat.uid, at + 28);
   data.writeUInt32BE(stat.gid, at + 32);
   data.writeUInt32BE(stat.size, at + 36);
-  data.hexWrite(entry.oid, at + 40, 20);
+  data.write(entry.oid, at + 40, 20, "hex");
   data.writeUInt16BE(
     (entry.assumeValid ? ASSUME_VALID : 0) | (extended ? EXTENDED : 0) | entry.stage << 12 |
       Math.min(entry.path.length, 0xfff),
@@ -229,7 +231,7 @@ function writeEntry(data: Buffer, at: number, entry: IndexEntry): number {
     );
     name += 2;
   }
-  data.latin1Write(entry.path, name);
+  data.write(entry.path, name, "latin1");
   return at + entrySize(entry.path.length, extended);
 }
 
