@@ -199,18 +199,22 @@ export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack 
     let entry = entryAt(offset);
     let size = entry.size;
     if (!TYPES[entry.type]) {
-      const input = file.window(entry.stream, 64);
-      let start: Buffer;
-      try {
-        start = zlib.inflateSync(input, {
-          finishFlush: zlib.constants.Z_SYNC_FLUSH,
-          chunkSize: 1024,
-        });
-      } catch (cause) {
-        throw corrupt(offset, "does not inflate", cause);
+      // The sizes stand in the first bytes, but a block may begin with a table longer than a few.
+      let result: number | null = null;
+      for (let room = 64; result === null; room *= 8) {
+        const input = file.window(entry.stream, room);
+        try {
+          const start = zlib.inflateSync(input, {
+            finishFlush: zlib.constants.Z_SYNC_FLUSH,
+            chunkSize: 1024,
+          });
+          result = deltaResultSize(start);
+        } catch (cause) {
+          throw corrupt(offset, "does not inflate", cause);
+        }
+        if (result === null && input.length < room) throw corrupt(offset, "has a malformed delta");
+        if (room > 4096 && result === null) throw corrupt(offset, "has a malformed delta");
       }
-      const result = deltaResultSize(start);
-      if (result === null) throw corrupt(offset, "has a malformed delta");
       size = result;
     }
     for (let steps = 0; !TYPES[entry.type]; steps++) {
