@@ -14,11 +14,15 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { crc32 } from "node:zlib";
+import { AgentqError } from "../errors.ts";
+import { oidBytes } from "./oid.ts";
 import { discard, installPack, temporaryFile, writeAll } from "./pack-store.ts";
 import { type PackedEntry, packHeader } from "./pack-write.ts";
 
 /** Small packs that may lie around before they are put together. */
 const MANY = 32;
+const OFS_DELTA = 6;
+const REF_DELTA = 7;
 /** A pack this large is no longer worth copying. */
 const SMALL = 4 * 1024 * 1024;
 
@@ -82,7 +86,7 @@ function smallPacks(packDirectory: string): string[] | null {
   ).map(([name]) => name).sort();
 }
 
-/** The pack with its entries, or null when it holds deltas or isn't what its index says. */
+/** The pack with its entries, or null when it isn't what its index says. */
 function readCandidate(packDirectory: string, name: string): Candidate | null {
   const data = readFileSync(`${packDirectory}/${name}.pack`);
   const index = readFileSync(`${packDirectory}/${name}.idx`);
@@ -99,9 +103,7 @@ function readCandidate(packDirectory: string, name: string): Candidate | null {
   const entries: PackedEntry[] = [];
   for (let i = 0; i < count; i++) {
     const offset = index.readUInt32BE(1032 + count * 24 + i * 4);
-    const type = offset < end ? (data[offset]! >> 4) & 7 : 0;
-    // Deltas by distance would point elsewhere after copying.
-    if (type < 1 || type > 4) return null;
+    if (offset < 12 || offset >= end) return null;
     entries.push({
       oid: index.toString("hex", 1032 + i * 20, 1032 + i * 20 + 20),
       offset,
@@ -124,10 +126,13 @@ function combine(
   const entries = new Map<string, PackedEntry>();
   let offset = 12;
   for (const { data, entries: own } of candidates) {
+    const byOffset = new Map(own.map((entry) => [entry.offset, entry.oid]));
     for (const [i, entry] of own.entries()) {
+      // Taken from the first pack that has it: so are all bases, and no circle of deltas can arise.
       if (entries.has(entry.oid)) continue;
-      const chunk = data.subarray(entry.offset, own[i + 1]?.offset ?? data.length - 20);
-      entries.set(entry.oid, { ...entry, offset });
+      const end = own[i + 1]?.offset ?? data.length - 20;
+      const chunk = movable(data, entry.offset, end, byOffset);
+      entries.set(entry.oid, { oid: entry.oid, offset, crc: crc32(chunk) });
       chunks.push(chunk);
       offset += chunk.length;
     }
@@ -147,4 +152,25 @@ function combine(
     discard(path);
     throw error;
   }
+}
+
+/** An entry's bytes; a delta that names its base by distance is made to name it by id. */
+function movable(
+  data: Buffer,
+  start: number,
+  end: number,
+  byOffset: ReadonlyMap<number, string>,
+): Buffer {
+  if (((data[start]! >> 4) & 7) !== OFS_DELTA) return data.subarray(start, end);
+  let at = start;
+  while (data[at]! >= 0x80) at++;
+  const header = Buffer.from(data.subarray(start, ++at));
+  header[0] = (header[0]! & 0x8f) | (REF_DELTA << 4);
+  let distance = data[at]! & 0x7f;
+  while (data[at++]! >= 0x80) distance = (distance + 1) * 128 + (data[at]! & 0x7f);
+  const base = byOffset.get(start - distance);
+  if (base === undefined) {
+    throw new AgentqError("repository-corrupt", "A pack refers outside itself.");
+  }
+  return Buffer.concat([header, oidBytes(base), data.subarray(at, end)]);
 }
