@@ -129,6 +129,36 @@ export const ERROR_KINDS = {
     hint: "The directory is something else's: choose another, or remove what is there.",
   },
 
+  // landing
+  "branch-name-collision": {
+    hint: "Rename one of the two branches, or give this queue another --namespace.",
+  },
+  "corrupt-chain": {
+    hint: "Someone wrote to the queue's refs by hand: look at that commit with git cat-file -p.",
+  },
+  "chain-unsupported": { hint: "Update agentq: this queue was written by a newer one." },
+  "push-refused": {
+    hint: "The origin's words above say why; ask who runs it. Nothing was changed.",
+  },
+  "push-unknown": {
+    hint: "Run the same command again: it finds out what happened and goes on from there.",
+    retryable: true,
+  },
+  "origin-stuck": {
+    hint: "A lock file may be left behind in the origin's refs; look for *.lock there.",
+    retryable: true,
+  },
+  "lease-lost": {
+    hint: "Another lander took over; nothing was published by this one.",
+    retryable: true,
+  },
+  "branch-rewound": {
+    hint: "If that was meant, go on with: agentq resume --accept-tip OID, else restore the branch.",
+  },
+  "tip-moved": { hint: "Look at the branch again, then accept the tip it has now." },
+  "pins-invalid": { hint: "Push a valid agentq.json to the branch; until then nothing lands." },
+  "ticket-unknown": { hint: "See agentq status and agentq log for the tickets there are." },
+
   // queuefs
   "queue-not-found": {
     hint: "Create it with `agentq queue create NAME`; `agentq queue ls` lists them.",

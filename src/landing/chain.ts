@@ -1,0 +1,262 @@
+/**
+ * Reading the chains: entries by id, by ticket number, and backwards.
+ *
+ * A chain is a line of commits whose first parent is the entry before. Entries never change, so what
+ * was read once is kept, within a bound. Every step checks what it can: the number counts down by one
+ * along parents, a ticket's second parent is its candidate, a landed result's is what it landed.
+ */
+import { commitTime, parseChainCommit } from "./chain-commit.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import type { Oid, Origin } from "../git/types.ts";
+import {
+  type ChainName,
+  corruptChain,
+  decodeMessage,
+  type Genesis,
+  MAX_MESSAGE_BYTES,
+  type MessageOf,
+} from "./messages.ts";
+import { jumpTowards } from "./skip.ts";
+
+/** One entry of a chain. */
+export interface Entry<C extends ChainName> {
+  readonly oid: Oid;
+  readonly parents: readonly Oid[];
+  /** Committer time, in seconds: the clock of whoever wrote it. */
+  readonly seconds: number;
+  readonly message: MessageOf[C];
+}
+
+export type TicketEntry = Entry<"queue">;
+export type ResultEntry = Entry<"done">;
+export type LockEntry = Entry<"lock">;
+
+interface GenesisEntry {
+  readonly oid: Oid;
+  readonly genesis: true;
+}
+
+/** The numbered chains: `lock` entries have no numbers. */
+export type NumberedChain = "queue" | "done";
+
+export interface ChainReader {
+  /** The entries at `oids`, read together; null for a genesis commit. */
+  read<C extends ChainName>(chain: C, oids: readonly Oid[], signal?: AbortSignal): Promise<
+    (Entry<C> | null)[]
+  >;
+  /** Heads of several chains in one round trip. */
+  readHeads(heads: Partial<Record<ChainName, Oid>>, signal?: AbortSignal): Promise<Heads>;
+  /** The entry before `entry`; null at the beginning. */
+  before<C extends ChainName>(
+    chain: C,
+    entry: Entry<C>,
+    signal?: AbortSignal,
+  ): Promise<Entry<C> | null>;
+  /** Entry `number`, at or below `head`. */
+  find<C extends NumberedChain>(
+    chain: C,
+    head: Entry<C>,
+    number: number,
+    signal?: AbortSignal,
+  ): Promise<Entry<C>>;
+  /** Puts an entry that this process wrote itself into the cache. */
+  remember<C extends ChainName>(chain: C, oid: Oid, content: Uint8Array): Entry<C>;
+}
+
+export interface Heads {
+  readonly queue: TicketEntry | null;
+  readonly done: ResultEntry | null;
+  readonly lock: LockEntry | null;
+}
+
+/** Commit headers around a message of the largest size. */
+const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
+/** Bound of what is kept in memory, in bytes of commits. */
+const CACHE_BYTES = 8 * 1024 * 1024;
+
+/** A reader of the chains of one origin. */
+export function createChainReader(origin: Origin): ChainReader {
+  const cache = createCache(CACHE_BYTES);
+
+  /** Reads what the cache lacks, in one round trip. Anything the origin doesn't have is an error. */
+  async function load(
+    wanted: readonly { chain: ChainName; oid: Oid }[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const missing = wanted.filter(({ chain, oid }) => !cache.has(key(chain, oid)));
+    if (missing.length === 0) return;
+    const contents = await contentsOf(origin, missing, signal);
+    for (const { chain, oid } of missing) {
+      const content = contents.get(oid);
+      if (!content) throw corruptChain(chain, oid, "is missing in the origin");
+      cache.set(key(chain, oid), decode(chain, oid, content), content.length);
+    }
+  }
+
+  function kept<C extends ChainName>(chain: C, oid: Oid): Entry<C> | null {
+    const entry = cache.get(key(chain, oid));
+    if (!entry) throw new AgentqError("internal", `entry ${oid} vanished from the cache`);
+    return "genesis" in entry ? null : entry as unknown as Entry<C>;
+  }
+
+  const reader: ChainReader = {
+    async read(chain, oids, signal) {
+      await load(oids.map((oid) => ({ chain, oid })), signal);
+      return oids.map((oid) => kept(chain, oid));
+    },
+    async readHeads(heads, signal) {
+      const given = (Object.entries(heads) as [ChainName, Oid | undefined][])
+        .filter((one): one is [ChainName, Oid] => one[1] !== undefined)
+        .map(([chain, oid]) => ({ chain, oid }));
+      await load(given, signal);
+      return {
+        queue: heads.queue ? kept("queue", heads.queue) : null,
+        done: heads.done ? kept("done", heads.done) : null,
+        lock: heads.lock ? kept("lock", heads.lock) : null,
+      };
+    },
+    async before(chain, entry, signal) {
+      const parent = entry.parents[0];
+      if (parent === undefined) {
+        if (chain === "lock") return null;
+        throw corruptChain(chain, entry.oid, "has no parent and is no genesis");
+      }
+      const found = await reader.read(chain, [parent], signal).then(
+        ([one]) => one ?? null,
+        (error) => {
+          if (!isAgentqError(error, "corrupt-chain")) throw error;
+          throw corruptChain(chain, entry.oid, `follows what is no entry of it: ${error.message}`);
+        },
+      );
+      if (chain !== "lock") assertFollows(chain as NumberedChain, entry, found);
+      return found;
+    },
+    async find(chain, head, number, signal) {
+      let at = head;
+      if (number < 0 || number > numberOf(at)) {
+        throw corruptChain(chain, head.oid, `is ticket ${numberOf(at)}, before ticket ${number}`);
+      }
+      while (numberOf(at) > number) {
+        const jump = jumpTowards(at.message.agentq?.skip, numberOf(at), number);
+        if (jump === null) {
+          const previous = await reader.before(chain, at, signal);
+          if (!previous) throw corruptChain(chain, at.oid, `leads to genesis before ${number}`);
+          at = previous;
+          continue;
+        }
+        const [landed] = await reader.read(chain, [jump.oid], signal);
+        if (!landed || numberOf(landed) !== jump.number) {
+          throw corruptChain(chain, at.oid, `names ${jump.oid} as ticket ${jump.number}`);
+        }
+        at = landed;
+      }
+      return at;
+    },
+    remember(chain, oid, content) {
+      const entry = decode(chain, oid, content);
+      cache.set(key(chain, oid), entry, content.length);
+      return entry as unknown as Entry<typeof chain>;
+    },
+  };
+  return reader;
+}
+
+/** Numbers count up by one along a chain, from the genesis. */
+function assertFollows(chain: NumberedChain, entry: Entry<ChainName>, before: unknown): void {
+  const actual = numberOf(before as Entry<NumberedChain> | null);
+  const number = numberOf(entry as Entry<NumberedChain>);
+  if (actual === number - 1) return;
+  throw corruptChain(
+    chain,
+    entry.oid,
+    `is ticket ${number} but follows ${actual < 0 ? "the genesis" : `ticket ${actual}`}`,
+  );
+}
+
+/** The ticket number of an entry. */
+export function numberOf(entry: Entry<NumberedChain> | null): number {
+  return entry === null ? -1 : entry.message.ticket;
+}
+
+function key(chain: ChainName, oid: Oid): string {
+  return `${chain} ${oid}`;
+}
+
+/** Sizes are looked at first where objects can be read directly: a huge one is never loaded. */
+async function contentsOf(
+  origin: Origin,
+  wanted: readonly { chain: ChainName; oid: Oid }[],
+  signal?: AbortSignal,
+): Promise<Map<Oid, Uint8Array>> {
+  const objects = origin.objects();
+  if (!objects) return await origin.readCommits(wanted.map(({ oid }) => oid), signal);
+  const found = new Map<Oid, Uint8Array>();
+  for (const { chain, oid } of wanted) {
+    if (!objects.has(oid)) continue;
+    const { type, size } = objects.stat(oid);
+    if (type !== "commit") throw corruptChain(chain, oid, `is a ${type}, not a commit`);
+    if (size > MAX_COMMIT_BYTES) throw corruptChain(chain, oid, `has ${size} bytes`);
+    found.set(oid, objects.read(oid).data);
+  }
+  return found;
+}
+
+function decode(
+  chain: ChainName,
+  oid: Oid,
+  content: Uint8Array,
+): Entry<ChainName> | GenesisEntry {
+  if (content.length > MAX_COMMIT_BYTES) {
+    throw corruptChain(chain, oid, `has ${content.length} bytes`);
+  }
+  const commit = parseChainCommit(chain, oid, content);
+  const message = decodeMessage(chain, oid, commit.message);
+  if (isGenesis(message)) {
+    if (commit.parents.length > 0) throw corruptChain(chain, oid, "is a genesis with parents");
+    return { oid, genesis: true };
+  }
+  const second = commit.parents[1];
+  if (message.kind === "ticket" && second !== message.candidate) {
+    throw corruptChain(chain, oid, `names candidate ${message.candidate}, its parent is ${second}`);
+  }
+  if (message.kind === "result" && (message.landed ?? undefined) !== second) {
+    throw corruptChain(chain, oid, `says landed ${message.landed}, its parent is ${second}`);
+  }
+  if (message.kind === "result" && (message.reason === "landed") !== (second !== undefined)) {
+    throw corruptChain(chain, oid, "has a reason that doesn't fit what it landed");
+  }
+
+  return { oid, parents: commit.parents, seconds: commitTime(commit), message };
+}
+
+function isGenesis(message: Genesis | MessageOf[ChainName]): message is Genesis {
+  return message.kind === "genesis";
+}
+
+interface Cache {
+  has(key: string): boolean;
+  get(key: string): Entry<ChainName> | GenesisEntry | undefined;
+  set(key: string, entry: Entry<ChainName> | GenesisEntry, bytes: number): void;
+}
+
+/** Keeps the most recently written entries within `limit` bytes, and always the last few. */
+function createCache(limit: number): Cache {
+  const entries = new Map<string, { entry: Entry<ChainName> | GenesisEntry; bytes: number }>();
+  let total = 0;
+  return {
+    has: (key) => entries.has(key),
+    get: (key) => entries.get(key)?.entry,
+    set(key, entry, bytes) {
+      const before = entries.get(key);
+      if (before) total -= before.bytes;
+      entries.delete(key);
+      entries.set(key, { entry, bytes });
+      total += bytes;
+      for (const [oldest, { bytes: size }] of entries) {
+        if (total <= limit || entries.size <= 256) break;
+        entries.delete(oldest);
+        total -= size;
+      }
+    },
+  };
+}

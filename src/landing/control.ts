@@ -1,0 +1,221 @@
+/**
+ * Control: pause, cancel and accepted rewinds ride on the `lock` chain.
+ *
+ * Every landing push is leased on the lock's head, so an entry appended here makes a landing that is
+ * in flight fail as a whole; its lander rereads, is still the holder, adopts the new head and obeys.
+ * Every entry of ours carries the whole control state forward, so that it is read from the head alone.
+ */
+import type { Clock } from "../platform/clock.ts";
+import { AgentqError } from "../errors.ts";
+import type { Oid } from "../git/types.ts";
+import { type LockEntry, numberOf, type ResultEntry } from "./chain.ts";
+import { chainCommit, type NewCommit } from "./chain-commit.ts";
+import type { Lock, Paused } from "./messages.ts";
+import { chainHolds, createRetry, pushOnce } from "./push.ts";
+import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+
+/** What the lock chain says besides who holds it. */
+export interface Control {
+  readonly paused: Paused | null;
+  /** Tickets to be cancelled in their turn, ascending. */
+  readonly cancelled: readonly number[];
+  /** A tip the operator accepted although it lacks the last landed commit. */
+  readonly acceptedTip: Oid | null;
+  /** The newest ticket whose publication was seen whole. */
+  readonly confirmed: number | null;
+  /** What the last publishing push published. */
+  readonly published:
+    | { readonly ticket: number; readonly tip: Oid; readonly landed: Oid }
+    | null;
+  /** Where the holder last saw the branch (zeros: nowhere), before anything it published since. */
+  readonly tip: Oid | null;
+  /** How often the checks of a ticket could not be run. */
+  readonly failures: { readonly ticket: number; readonly count: number } | null;
+}
+
+export const NO_CONTROL: Control = {
+  paused: null,
+  cancelled: [],
+  acceptedTip: null,
+  confirmed: null,
+  published: null,
+  tip: null,
+  failures: null,
+};
+
+/** How far back the control state is looked for behind entries that another client wrote. */
+const FOREIGN_ENTRIES = 256;
+
+/** The control state at `head`: its own, or that of the newest entry of ours before it. */
+export async function readControl(
+  queue: Queue,
+  head: LockEntry | null,
+  signal?: AbortSignal,
+): Promise<Control> {
+  let at = head;
+  for (let back = 0; at !== null && back < FOREIGN_ENTRIES; back++) {
+    const ours = at.message.agentq;
+    if (ours) {
+      return {
+        paused: ours.paused,
+        cancelled: ours.cancelled,
+        acceptedTip: ours.acceptedTip,
+        confirmed: ours.confirmed ?? null,
+        published: ours.published ?? null,
+        tip: ours.tip ?? null,
+        failures: ours.failures ?? null,
+      };
+    }
+    at = await queue.chains.before("lock", at, signal);
+  }
+  return NO_CONTROL;
+}
+
+/** The commit of a lock entry after `head`. */
+export function lockCommit(
+  head: Oid | null,
+  entry: { holder: string | null; by: string; at: number; control: Control },
+): NewCommit {
+  const message: Lock = {
+    kind: "lock",
+    holder: entry.holder,
+    by: entry.by,
+    at: Math.floor(entry.at),
+    agentq: {
+      v: 1,
+      paused: entry.control.paused,
+      cancelled: [...entry.control.cancelled],
+      acceptedTip: entry.control.acceptedTip,
+      confirmed: entry.control.confirmed,
+      published: entry.control.published ? { ...entry.control.published } : null,
+      tip: entry.control.tip,
+      failures: entry.control.failures ? { ...entry.control.failures } : null,
+    },
+  };
+  return chainCommit(head === null ? [] : [head], message, entry.at / 1000);
+}
+
+/** The control state once tickets up to `done` have results: they drop out of it. */
+export function settled(control: Control, done: number): Control {
+  return {
+    ...control,
+    cancelled: control.cancelled.filter((ticket) => ticket > done),
+    failures: control.failures && control.failures.ticket > done ? control.failures : null,
+  };
+}
+
+export interface ControlOptions {
+  readonly clock: Clock;
+  /** Who asks: a participant id. */
+  readonly by: string;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Appends a lock entry that keeps the holder and changes the control state. `change` is asked again
+ * after every lost race; null means that there is nothing to change.
+ */
+async function changeControl(
+  queue: Queue,
+  snapshot: Snapshot,
+  options: ControlOptions,
+  what: string,
+  change: (control: Control, snapshot: Snapshot) => Promise<Control | null> | Control | null,
+): Promise<Snapshot> {
+  const { clock, by, signal } = options;
+  const retry = createRetry(clock, what, snapshot.lockHead);
+  for (;;) {
+    const before = await readControl(queue, snapshot.lock, signal);
+    const wanted = await change(before, snapshot);
+    if (wanted === null) return snapshot;
+    const made = lockCommit(snapshot.lockHead, {
+      holder: snapshot.lock?.message.holder ?? null,
+      by,
+      at: clock.wall(),
+      control: settled(wanted, snapshot.next - 1),
+    });
+    const outcome = await pushOnce(queue, {
+      updates: [{ ref: queue.names.lock, old: snapshot.lockHead, new: made.oid }],
+      commits: [made],
+      ...(signal && { signal }),
+    });
+    if (outcome === "won") return snapshot;
+    const old = snapshot.lockHead;
+    snapshot = await readSnapshot(queue, signal);
+    if (
+      outcome === "unknown" &&
+      await chainHolds(queue, "lock", snapshot.lock, made.oid, old, signal)
+    ) {
+      return snapshot;
+    }
+    await retry.again(snapshot.lockHead, outcome, signal);
+  }
+}
+
+/**
+ * Cancels a ticket: from here on it never lands. Gives its result when it already has one.
+ * @throws `ticket-unknown`
+ */
+export async function cancelTicket(
+  queue: Queue,
+  snapshot: Snapshot,
+  ticket: number,
+  options: ControlOptions,
+): Promise<ResultEntry | null> {
+  const last = await changeControl(queue, snapshot, options, "cancel", (control, now) => {
+    if (ticket > numberOf(now.queue)) throw unknownTicket(ticket, now);
+    if (ticket < now.next || control.cancelled.includes(ticket)) return null;
+    return { ...control, cancelled: [...control.cancelled, ticket].sort((a, b) => a - b) };
+  });
+  if (ticket >= last.next) return null;
+  return await queue.chains.find("done", last.done!, ticket, options.signal);
+}
+
+/** The error for a number that no ticket has. */
+export function unknownTicket(ticket: number, snapshot: Snapshot): AgentqError {
+  const newest = numberOf(snapshot.queue);
+  return new AgentqError(
+    "ticket-unknown",
+    newest < 0
+      ? `there is no ticket ${ticket}: nothing was ever submitted to this queue`
+      : `there is no ticket ${ticket}: the newest is ${newest}`,
+    { details: { ticket, newest } },
+  );
+}
+
+/** Pauses landing; submissions are still accepted. */
+export async function pauseQueue(
+  queue: Queue,
+  snapshot: Snapshot,
+  reason: string | null,
+  options: ControlOptions,
+): Promise<Paused> {
+  const paused: Paused = { by: options.by, reason };
+  await changeControl(queue, snapshot, options, "pause", (control) => ({ ...control, paused }));
+  return paused;
+}
+
+/**
+ * Lifts a pause and, with `acceptTip`, goes on from a branch that lost its last landed commit.
+ * @throws `tip-moved` when the branch isn't at the accepted tip
+ */
+export async function resumeQueue(
+  queue: Queue,
+  snapshot: Snapshot,
+  acceptTip: Oid | null,
+  options: ControlOptions,
+): Promise<void> {
+  await changeControl(queue, snapshot, options, "resume", (control, now) => {
+    if (acceptTip !== null && now.tip !== acceptTip) {
+      throw new AgentqError(
+        "tip-moved",
+        `branch ${JSON.stringify(queue.names.branchName)} is at ${now.tip ?? "nothing"}, ` +
+          `not at ${acceptTip}`,
+        { details: { tip: now.tip, acceptTip } },
+      );
+    }
+    const accepted = acceptTip ?? control.acceptedTip;
+    if (control.paused === null && accepted === control.acceptedTip) return null;
+    return { ...control, paused: null, acceptedTip: accepted };
+  });
+}

@@ -1,0 +1,256 @@
+/**
+ * Landing duty: whoever waits for the queue looks at one snapshot every now and then, and when the
+ * lock is free, or its holder has been quiet for a ttl by our own clock, takes it and lands.
+ *
+ *     snapshot ─▶ something to land, not paused, lock free or stale? ──no──▶ sleep, read again
+ *                     │ yes
+ *                     ▼
+ *                  acquire ──lost──▶ read again
+ *                     │ won
+ *                     ▼
+ *                  land tickets (lander.ts) ─▶ release, whatever happened
+ */
+import { type Clock, throwIfAborted } from "../platform/clock.ts";
+import { AgentqError } from "../errors.ts";
+import { numberOf, type ResultEntry } from "./chain.ts";
+import { readControl, unknownTicket } from "./control.ts";
+import { landTickets, type Stop } from "./lander.ts";
+import { acquireLock, createLockWatch, holderOf, type LockWatch } from "./lock.ts";
+import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+import type { Workshop } from "./workshop.ts";
+
+export interface DutyOptions {
+  readonly clock: Clock;
+  readonly me: string;
+  /** Milliseconds. */
+  readonly ttl: number;
+  /** Milliseconds between two readings of the origin. */
+  readonly poll: number;
+  readonly attempts: number;
+  /** Opened when there is something to land, not before. */
+  readonly workshop: () => Promise<Workshop>;
+  readonly signal: AbortSignal;
+  readonly onProgress?: (text: string) => void;
+  readonly onResult?: (entry: ResultEntry) => void;
+}
+
+/** How long a lock may take to be given back when this run is stopped. */
+const RELEASE_MS = 5000;
+/** How long the origin may be out of reach while waiting, before that is an error. */
+const UNREACHABLE_MS = 60_000;
+
+interface Bounds {
+  readonly until?: number;
+  readonly max?: number;
+}
+
+/** What one look at the queue came to. */
+type Turn = Stop | { readonly why: "not-now"; readonly because: string };
+
+interface Watcher {
+  /** Looks at `snapshot` and lands if it is our turn. */
+  turn(snapshot: Snapshot, bounds: Bounds): Promise<Turn>;
+}
+
+function createWatcher(queue: Queue, options: DutyOptions): Watcher {
+  const { clock, signal } = options;
+  const watch: LockWatch = createLockWatch(clock);
+  /** Not before this time, after a turn that came to nothing: others get their chance. */
+  let notBefore = -Infinity;
+
+  async function turn(snapshot: Snapshot, bounds: Bounds): Promise<Turn> {
+    const holder = holderOf(snapshot.lock);
+    const quiet = watch.unchangedFor(snapshot.lockHead);
+    const control = await readControl(queue, snapshot.lock, signal);
+    if (control.paused) {
+      return { why: "paused", by: control.paused.by, reason: control.paused.reason };
+    }
+    if (holder !== null && quiet < options.ttl) {
+      return { why: "not-now", because: `${holder} is landing` };
+    }
+    if (clock.monotonic() < notBefore) {
+      return { why: "not-now", because: "leaving the ticket to other landers for a moment" };
+    }
+    const workshop = await options.workshop();
+    const held = await acquireLock(queue, snapshot, options, signal);
+    if (held === null) return { why: "not-now", because: "another lander was faster" };
+    if (holder !== null) {
+      options.onProgress?.(`${holder} has been quiet for ${seconds(quiet)} s: taking over`);
+    }
+    try {
+      const stop = await landTickets(queue, held, { ...options, ...bounds, workshop });
+      if (stop.why === "failed" || stop.why === "left") {
+        notBefore = clock.monotonic() + options.poll * (2 + clock.random() * 2);
+      }
+      return stop;
+    } finally {
+      await held.release(AbortSignal.timeout(RELEASE_MS));
+    }
+  }
+  return { turn };
+}
+
+function seconds(ms: number): string {
+  return (ms / 1000).toFixed(1).replace(/\.0$/, "");
+}
+
+/** Reads the queue again after about `poll`; bears an origin that is out of reach for a while. */
+function createPoller(queue: Queue, options: DutyOptions) {
+  const { clock, signal } = options;
+  let failingSince: number | null = null;
+  return async function next(limit = Infinity): Promise<Snapshot> {
+    for (;;) {
+      // Jitter: many waiters must not ask in step.
+      await clock.sleep(Math.min(limit, options.poll * (0.8 + clock.random() * 0.4)), signal);
+      try {
+        const snapshot = await readSnapshot(queue, signal);
+        failingSince = null;
+        return snapshot;
+      } catch (error) {
+        throwIfAborted(signal);
+        if (!(error instanceof AgentqError && error.retryable)) throw error;
+        failingSince ??= clock.monotonic();
+        if (clock.monotonic() - failingSince > UNREACHABLE_MS) throw error;
+        options.onProgress?.(`the origin can't be reached: ${error.message}; trying again`);
+      }
+    }
+  };
+}
+
+/**
+ * Waits for the result of `ticket`, landing meanwhile. Null when `timeout` (milliseconds) is over:
+ * the ticket stays queued.
+ * @throws `ticket-unknown`, and what stops a lander: `branch-rewound`, `push-refused`, …
+ */
+export async function waitForTicket(
+  queue: Queue,
+  snapshot: Snapshot,
+  ticket: number,
+  options: DutyOptions & { readonly timeout: number },
+): Promise<ResultEntry | null> {
+  const { clock } = options;
+  const deadline = clock.monotonic() + options.timeout;
+  const timeUp = new AbortController();
+  const ended = new AbortController();
+  const signal = AbortSignal.any([options.signal, timeUp.signal]);
+  const bounded = { ...options, signal };
+  const watcher = createWatcher(queue, bounded);
+  const next = createPoller(queue, bounded);
+  const say = createTeller(options);
+  if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
+  void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
+  try {
+    for (;;) {
+      if (numberOf(snapshot.done) >= ticket) {
+        return await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+      }
+      if (clock.monotonic() >= deadline) return null;
+      const turn = await watcher.turn(snapshot, { until: ticket });
+      say(turn, snapshot, ticket);
+      snapshot = isProgress(turn)
+        ? await readSnapshot(queue, signal)
+        : await next(Math.max(0, deadline - clock.monotonic()));
+    }
+  } catch (error) {
+    if (!timeUp.signal.aborted || options.signal.aborted) throw error;
+    return null;
+  } finally {
+    ended.abort();
+  }
+}
+
+class TimeUp extends Error {
+  constructor() {
+    super("the time to wait is over");
+  }
+}
+
+/** True when reading again at once can show something new. */
+function isProgress(turn: Turn): boolean {
+  return turn.why === "until" || turn.why === "idle" || turn.why === "max" || turn.why === "lost";
+}
+
+/** Tells what is being waited for, each thing once. */
+function createTeller(options: DutyOptions) {
+  let last = "";
+  return (turn: Turn, snapshot: Snapshot, ticket: number | null) => {
+    const text = tell(turn, snapshot, ticket);
+    if (text !== null && text !== last) options.onProgress?.(text);
+    last = text ?? last;
+  };
+}
+
+function tell(turn: Turn, snapshot: Snapshot, ticket: number | null): string | null {
+  const ahead = ticket === null ? snapshot.unacked : ticket - snapshot.next;
+  const waiting = ticket === null
+    ? `${ahead} queued`
+    : `ticket ${ticket}: ${ahead > 0 ? `${ahead} ahead` : "next"}`;
+  switch (turn.why) {
+    case "paused":
+      return `${waiting}; landing is paused by ${turn.by}${turn.reason ? `: ${turn.reason}` : ""}`;
+    case "not-now":
+      return `${waiting}; ${turn.because}`;
+    case "left":
+      return `ticket ${turn.ticket} is left to another lander: ${turn.because}`;
+    case "failed": {
+      const error = turn.error as Error;
+      return `ticket ${turn.ticket}: its checks could not be run here (${error?.message}); ` +
+        `leaving it to another lander for a moment`;
+    }
+    case "lost":
+      return "the lock was taken over by another lander; nothing was published by this one";
+    default:
+      return null;
+  }
+}
+
+/** Why `landQueue` came back. */
+export type LandEnd =
+  | { readonly why: "idle" | "max" }
+  | { readonly why: "paused"; readonly by: string; readonly reason: string | null }
+  | { readonly why: "left"; readonly ticket: number; readonly because: string };
+
+/**
+ * Lands what is queued. Comes back when nothing is left, when landing is paused or the next ticket is
+ * not for this lander, or after `max` results; with `watch` only after `max`, or when aborted.
+ */
+export async function landQueue(
+  queue: Queue,
+  snapshot: Snapshot,
+  options: DutyOptions & { readonly watch: boolean; readonly max?: number },
+): Promise<LandEnd> {
+  let count = 0;
+  const counting: DutyOptions = {
+    ...options,
+    onResult: (entry) => {
+      count++;
+      options.onResult?.(entry);
+    },
+  };
+  const watcher = createWatcher(queue, counting);
+  const next = createPoller(queue, counting);
+  const say = createTeller(options);
+  for (let first = true;; first = false) {
+    const left = options.max === undefined ? undefined : options.max - count;
+    if (left !== undefined && left <= 0) return { why: "max" };
+    // An empty queue is looked into once: what an earlier lander left half done is finished then.
+    const nothing = snapshot.unacked === 0 && !(first && mayBeUnfinished(snapshot));
+    const turn: Turn = nothing
+      ? { why: "idle" }
+      : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
+    say(turn, snapshot, null);
+    if (!options.watch) {
+      if (turn.why === "paused" || turn.why === "left" || turn.why === "idle") return turn;
+    }
+    throwIfAborted(options.signal);
+    snapshot = isProgress(turn) && !nothing
+      ? await readSnapshot(queue, options.signal)
+      : await next();
+  }
+}
+
+/** The newest result says that the branch should be elsewhere. */
+function mayBeUnfinished(snapshot: Snapshot): boolean {
+  const landed = snapshot.done?.message.landed;
+  return landed !== null && landed !== undefined && landed !== snapshot.tip;
+}

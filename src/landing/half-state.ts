@@ -1,0 +1,45 @@
+/**
+ * Recognising a publication that moved the branch but not `done`: the origin stopped between two
+ * renames of one multi-ref update, or its lander died before it could finish what was left.
+ */
+import type { Oid } from "../git/types.ts";
+import type { TicketEntry } from "./chain.ts";
+import type { HeldLock } from "./lock.ts";
+import { NO_TIP } from "./messages.ts";
+import type { Snapshot } from "./snapshot.ts";
+import type { Workshop } from "./workshop.ts";
+
+/**
+ * The tip that `ticket` was landed on when the branch already is what landing it gives; null when it
+ * isn't. Three kinds of evidence, and without any of them a candidate on the branch was pushed there
+ * by hand:
+ *
+ * 1. the lock's newest entry says that its push published exactly this;
+ * 2. the branch is the deterministic merge of its first parent and this ticket: nobody else makes it;
+ * 3. the branch is the candidate, a holder that went quiet last saw it elsewhere, and the candidate
+ *    contains that place: its fast-forward.
+ */
+export async function alreadyPublished(
+  at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
+  held: HeldLock,
+  workshop: Workshop,
+  signal: AbortSignal,
+): Promise<Oid | null> {
+  const { ticket } = at;
+  const { tip } = at.snapshot;
+  if (tip === null || tip === at.landed) return null;
+  const { published } = held.control();
+  if (published?.ticket === ticket.message.ticket && published.landed === tip) return published.tip;
+
+  const { candidate } = ticket.message;
+  if (tip === candidate) {
+    const before = held.interrupted();
+    if (before === null || before === tip) return null;
+    if (before === NO_TIP || await workshop.contains(tip, before, signal)) return before;
+    return null;
+  }
+  const parents = await workshop.parents(tip, signal);
+  const first = parents[0];
+  if (parents.length !== 2 || first === undefined || parents[1] !== candidate) return null;
+  return await workshop.mergedCommit(ticket, first, signal) === tip ? first : null;
+}

@@ -1,0 +1,263 @@
+/**
+ * The lock: who lands.
+ *
+ *     free ──acquire──▶ held ──renew every ttl/3──▶ held
+ *      ▲                 │ │  entry by someone else, holder unchanged: control, adopted
+ *      │                 │ └─ head is not ours any more: LOST, everything stops at once
+ *      └────release──────┘
+ *     held, head unchanged for ttl by a waiter's own monotonic clock ──takeover──▶ held by the waiter
+ *
+ * Every push is leased on the head last seen, so a holder that was paused, cut off or declared dead
+ * can publish nothing: its lease is stale. The abort signal here only makes it stop early.
+ */
+import type { Clock } from "../platform/clock.ts";
+import { AgentqError } from "../errors.ts";
+import type { Oid } from "../git/types.ts";
+import type { LockEntry } from "./chain.ts";
+import { type Control, lockCommit, readControl } from "./control.ts";
+import type { NewCommit } from "./chain-commit.ts";
+import { NO_TIP } from "./messages.ts";
+import { pushOnce } from "./push.ts";
+import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+
+export interface LockOptions {
+  readonly clock: Clock;
+  /** This run's participant id, unique to it. */
+  readonly me: string;
+  /** Milliseconds; renewals come every third of it. */
+  readonly ttl: number;
+}
+
+export interface HeldLock {
+  /** Aborted, with `lease-lost` or the push's error as reason, when the lock is no longer ours. */
+  readonly signal: AbortSignal;
+  /**
+   * Where the branch was when a holder that went quiet last saw it; null unless the lock was taken from
+   * one and nothing was published since.
+   */
+  interrupted(): Oid | null;
+  /** Something was published: what an earlier holder left behind is dealt with. */
+  settle(): void;
+  /** The lock's head, an entry that names us. */
+  head(): Oid;
+  control(): Control;
+  /** Replaces the control state that the next entry carries (the origin learns it then). */
+  setControl(control: Control): void;
+  /** Called when someone else's control entry was adopted. */
+  onControl(listener: ((control: Control) => void) | null): void;
+  /** Runs `work` while no renewal is under way: everything that moves or reads the head. */
+  exclusive<T>(work: () => Promise<T>): Promise<T>;
+  /** Takes note of the lock as a snapshot shows it; false when it is lost. Inside `exclusive` only. */
+  observe(snapshot: Snapshot): Promise<boolean>;
+  /** The next entry, still naming us; to be pushed with a lease on `head()`. */
+  renewal(control: Control): NewCommit;
+  /** Says that `renewal`'s entry is now the head. */
+  renewed(entry: NewCommit, control: Control): void;
+  /** Gives it back; never throws: a lock that can't be released goes stale. */
+  release(signal?: AbortSignal): Promise<void>;
+}
+
+/** How long a lock head has been the same, by our own monotonic clock. */
+export interface LockWatch {
+  /** Milliseconds since `head` was first seen without any other in between. */
+  unchangedFor(head: Oid | null): number;
+}
+
+export function createLockWatch(clock: Clock): LockWatch {
+  let seen: { head: Oid | null; since: number } | undefined;
+  return {
+    unchangedFor(head) {
+      const now = clock.monotonic();
+      if (!seen || seen.head !== head) seen = { head, since: now };
+      return now - seen.since;
+    },
+  };
+}
+
+/** The holder as an entry names it; null when the lock is free. */
+export function holderOf(lock: LockEntry | null): string | null {
+  return lock?.message.holder ?? null;
+}
+
+/**
+ * Appends an entry that names us on the lock head in `snapshot`, whether that is free or given up for
+ * dead. Null when someone else was faster.
+ */
+export async function acquireLock(
+  queue: Queue,
+  snapshot: Snapshot,
+  options: LockOptions,
+  signal?: AbortSignal,
+): Promise<HeldLock | null> {
+  const { clock, me } = options;
+  const found = await readControl(queue, snapshot.lock, signal);
+  // Where a holder that went quiet saw the branch is kept until its half-done work is dealt with.
+  const control = holderOf(snapshot.lock) === null || found.tip === null
+    ? { ...found, tip: snapshot.tip ?? NO_TIP }
+    : found;
+  const started = clock.monotonic();
+  const made = lockCommit(snapshot.lockHead, {
+    holder: me,
+    by: me,
+    at: clock.wall(),
+    control,
+  });
+  const outcome = await pushOnce(queue, {
+    updates: [{ ref: queue.names.lock, old: snapshot.lockHead, new: made.oid }],
+    commits: [made],
+  });
+  if (outcome === "lost") return null;
+  const held = hold(queue, options, {
+    head: made.oid,
+    control,
+    started,
+    interrupted: holderOf(snapshot.lock) === null ? null : found.tip,
+  });
+  if (outcome === "unknown") {
+    // Our id is this run's alone: an entry that names us can only stem from this push.
+    try {
+      const now = await readSnapshot(queue, signal);
+      if (!await held.exclusive(() => held.observe(now))) return null;
+    } catch (error) {
+      await held.release(AbortSignal.abort());
+      throw error;
+    }
+  }
+  return held;
+}
+
+function hold(
+  queue: Queue,
+  options: LockOptions,
+  state: { head: Oid; control: Control; started: number; interrupted: Oid | null },
+): HeldLock {
+  const { clock, me, ttl } = options;
+  const lost = new AbortController();
+  const stop = new AbortController();
+  let { head, control, interrupted } = state;
+  let renewedAt = state.started;
+  let listener: ((control: Control) => void) | null = null;
+  let turn: Promise<unknown> = Promise.resolve();
+
+  function lose(reason: AgentqError): void {
+    if (!lost.signal.aborted) lost.abort(reason);
+    stop.abort();
+  }
+
+  const lock: HeldLock = {
+    signal: lost.signal,
+    interrupted: () => interrupted,
+    settle() {
+      interrupted = null;
+    },
+    head: () => head,
+    control: () => control,
+    setControl(next) {
+      control = next;
+    },
+    onControl(next) {
+      listener = next;
+    },
+    exclusive(work) {
+      const mine = turn.then(work);
+      turn = mine.catch(() => {});
+      return mine;
+    },
+    async observe(snapshot) {
+      if (lost.signal.aborted) return false;
+      if (snapshot.lockHead === head) return true;
+      if (holderOf(snapshot.lock) !== me) {
+        lose(
+          new AgentqError(
+            "lease-lost",
+            `the lock was taken over by ${
+              holderOf(snapshot.lock) ?? "nobody"
+            }; nothing was published`,
+            { details: { holder: holderOf(snapshot.lock) } },
+          ),
+        );
+        return false;
+      }
+      // Someone appended a control entry that keeps us as the holder (or our own push, whose answer
+      // was lost, is there): go on from it.
+      head = snapshot.lock!.oid;
+      renewedAt = clock.monotonic();
+      const adopted = await readControl(queue, snapshot.lock);
+      control = adopted;
+      listener?.(adopted);
+      return true;
+    },
+    renewal: (next) => lockCommit(head, { holder: me, by: me, at: clock.wall(), control: next }),
+    renewed(entry, next) {
+      head = entry.oid;
+      control = next;
+      renewedAt = clock.monotonic();
+    },
+    async release(signal) {
+      stop.abort();
+      listener = null;
+      await lock.exclusive(() => giveBack(signal)).catch(() => {});
+      if (!lost.signal.aborted) {
+        lost.abort(new AgentqError("lease-lost", "the lock was released"));
+      }
+    },
+  };
+
+  async function giveBack(signal?: AbortSignal): Promise<void> {
+    for (let attempt = 0; attempt < 5 && !lost.signal.aborted && !signal?.aborted; attempt++) {
+      const made = lockCommit(head, { holder: null, by: me, at: clock.wall(), control });
+      const outcome = await pushOnce(queue, {
+        updates: [{ ref: queue.names.lock, old: head, new: made.oid }],
+        commits: [made],
+        ...(signal && { signal }),
+      });
+      if (outcome === "won") return;
+      if (!await lock.observe(await readSnapshot(queue, signal))) return;
+    }
+  }
+
+  /** One renewal; says how long to wait for the next. */
+  async function renew(): Promise<number> {
+    const soon = Math.min(ttl / 10, 1000);
+    try {
+      const entry = lock.renewal(control);
+      const asked = clock.monotonic();
+      const outcome = await pushOnce(queue, {
+        updates: [{ ref: queue.names.lock, old: head, new: entry.oid }],
+        commits: [entry],
+      });
+      if (outcome === "won") {
+        lock.renewed(entry, control);
+        renewedAt = asked;
+        return ttl / 3;
+      }
+      await lock.observe(await readSnapshot(queue));
+      return soon;
+    } catch (error) {
+      const reason = error instanceof AgentqError
+        ? error
+        : new AgentqError("internal", String((error as Error)?.message ?? error), { cause: error });
+      if (!reason.retryable) lose(reason);
+      else if (clock.monotonic() - renewedAt > ttl) {
+        lose(
+          new AgentqError(
+            "lease-lost",
+            `the lock could not be renewed for ${Math.round(ttl / 1000)} s: ${reason.message}`,
+            { cause: reason },
+          ),
+        );
+      }
+      return soon;
+    }
+  }
+
+  void (async () => {
+    let delay = ttl / 3;
+    while (!stop.signal.aborted) {
+      await clock.sleep(delay, stop.signal);
+      delay = await lock.exclusive(async () => stop.signal.aborted ? delay : await renew());
+    }
+  })().catch(() => {/* stopped */});
+
+  return lock;
+}

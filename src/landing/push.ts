@@ -1,0 +1,114 @@
+/**
+ * The compare-and-swap as the protocol uses it: won, lost or unknown; refused is an error at once.
+ *
+ * What to do after "lost" or "unknown" is the same everywhere: read the refs again and decide anew.
+ * Whether an unknown push took effect is seen from the chains, since every push appends a commit that
+ * nobody else could have made.
+ */
+import type { Clock } from "../platform/clock.ts";
+import { AgentqError } from "../errors.ts";
+import type { ObjectReader, Oid, PushOutcome, RefUpdate } from "../git/types.ts";
+import type { Entry } from "./chain.ts";
+import { type NewCommit, withCommits } from "./chain-commit.ts";
+import type { ChainName } from "./messages.ts";
+import type { Queue } from "./snapshot.ts";
+
+export interface PushRequest {
+  readonly updates: readonly RefUpdate[];
+  /** Chain commits made for this push. */
+  readonly commits: readonly NewCommit[];
+  /** Holds everything else the updates refer to that the origin may lack. */
+  readonly objects?: ObjectReader;
+  readonly remoteHas?: readonly Oid[];
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Pushes once. A connection that broke is "unknown", whatever the transport thinks it had sent: what
+ * follows, reading the refs again, is right in every case and fails by itself where nobody answers.
+ * @throws `push-refused` with the origin's own words; what the transport throws otherwise
+ */
+export async function pushOnce(
+  queue: Queue,
+  request: PushRequest,
+): Promise<"won" | "lost" | "unknown"> {
+  let outcome: PushOutcome;
+  try {
+    outcome = await queue.origin.push(
+      request.updates,
+      withCommits(request.commits, request.objects),
+      {
+        ...(request.remoteHas && { remoteHas: request.remoteHas }),
+        ...(request.signal && { signal: request.signal }),
+      },
+    );
+  } catch (error) {
+    if (request.signal?.aborted || !(error instanceof AgentqError && error.retryable)) throw error;
+    return "unknown";
+  }
+  if (outcome.status !== "refused") return outcome.status;
+  const reasons = outcome.refs.map(({ ref, reason }) => `${ref}: ${reason}`);
+  const said = outcome.remoteOutput.trim();
+  throw new AgentqError(
+    "push-refused",
+    [
+      `the origin refused the push: ${reasons.join("; ") || outcome.message}`,
+      ...(said === "" ? [] : [said]),
+    ].join("\n"),
+    { details: { refs: outcome.refs, remoteOutput: outcome.remoteOutput } },
+  );
+}
+
+/** True when `oid` is `head` or before it in its chain, looking back to `until` (exclusive) at most. */
+export async function chainHolds<C extends ChainName>(
+  queue: Queue,
+  chain: C,
+  head: Entry<C> | null,
+  oid: Oid,
+  until: Oid | null,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  for (let at = head; at !== null && at.oid !== until;) {
+    if (at.oid === oid) return true;
+    at = await queue.chains.before(chain, at, signal);
+  }
+  return false;
+}
+
+export interface Retry {
+  /** Called after a lost or unknown push, with what shows progress, its ref's value now: waits a moment. */
+  again(place: string | null, outcome: "lost" | "unknown", signal?: AbortSignal): Promise<void>;
+}
+
+/** How often a push may fail in a row while its ref doesn't move: then something else is wrong. */
+const STUCK_AFTER = 25;
+const UNKNOWN_AFTER = 6;
+
+/**
+ * Retries without bound as long as there is progress, somebody's if not ours. A ref that doesn't move
+ * while its pushes are said to lose (a lock file left behind in the origin) is an error after a while.
+ */
+export function createRetry(clock: Clock, what: string, start: string | null): Retry {
+  let last = start;
+  let still = 0;
+  let unknown = 0;
+  let tries = 0;
+  return {
+    async again(place, outcome, signal) {
+      still = place === last ? still + 1 : 0;
+      unknown = outcome === "unknown" ? unknown + 1 : 0;
+      last = place;
+      if (still >= STUCK_AFTER) {
+        throw new AgentqError(
+          "origin-stuck",
+          `${what}: the origin says a ref moved, but it didn't`,
+        );
+      }
+      if (unknown >= UNKNOWN_AFTER) {
+        throw new AgentqError("push-unknown", `${what}: the origin's answers keep getting lost`);
+      }
+      const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
+      await clock.sleep(clock.random() * bound, signal);
+    },
+  };
+}

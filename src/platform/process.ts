@@ -1,0 +1,169 @@
+/**
+ * Running one command as a process group of its own, so that it can be ended whole.
+ *
+ * The group dies with its command: when the command exits, is timed out or aborted, everything it
+ * started in its group is killed, and when this process itself is killed, even by SIGKILL, a watcher
+ * inside the group sees its pipe close and kills the group. Nothing of an abandoned check runs on.
+ */
+import { spawn } from "node:child_process";
+import { Buffer } from "node:buffer";
+import process from "node:process";
+import type { Readable } from "node:stream";
+import { AgentqError } from "../errors.ts";
+import { abortReason } from "./clock.ts";
+
+export interface CommandOptions {
+  readonly cwd: string;
+  /** Added to this process's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Milliseconds after which the whole group is killed. */
+  readonly timeoutMs: number;
+  /** Aborting kills the whole group; the returned promise then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Words put in front, such as a sandbox program with its arguments. */
+  readonly wrapper?: readonly string[];
+  /** Receives stdout and stderr as they come, interleaved. */
+  readonly onOutput?: (chunk: Uint8Array) => void;
+}
+
+export interface CommandResult {
+  /** Exit status; null when a signal ended it. */
+  readonly exit: number | null;
+  readonly killedBy: string | null;
+  readonly timedOut: boolean;
+  readonly ms: number;
+  /** The end of what it wrote, stdout and stderr interleaved, at most {@link MAX_TAIL_BYTES}. */
+  readonly tail: Uint8Array;
+}
+
+/** How much of a command's output is kept. */
+export const MAX_TAIL_BYTES = 256 * 1024;
+
+/** How long output that is still in the pipes may take to arrive after the command is gone. */
+const DRAIN_MS = 2000;
+
+/**
+ * `$$` is the group (the shell is its leader) and fd 3 a pipe that only this process holds open: its
+ * end means that we are gone. The subshell closes the command's output so as not to hold it open, and
+ * gives up where a wrapper has closed the pipe.
+ */
+const WATCHED =
+  `(exec >/dev/null 2>&1 </dev/null; true <&3 || exit; read -r _ <&3; kill -9 -$$) & ` +
+  `exec 3<&- && exec sh -c "$1"`;
+
+/**
+ * Runs `command` with `sh -c`, standard input closed, in its own process group.
+ *
+ * @throws `command-not-started` when the shell or wrapper can't be run here; the abort reason
+ */
+export function runCommand(command: string, options: CommandOptions): Promise<CommandResult> {
+  const words = [...(options.wrapper ?? []), "sh", "-c", WATCHED, "sh", command];
+  const { signal } = options;
+  if (signal?.aborted) return Promise.reject(abortReason(signal));
+  const started = performance.now();
+  return new Promise((resolve, reject) => {
+    const child = spawn(words[0]!, words.slice(1), {
+      cwd: options.cwd,
+      env: { ...process.env, ...options.env },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
+    });
+    const tail = createTail();
+    const take = (chunk: Uint8Array) => {
+      tail.add(chunk);
+      options.onOutput?.(chunk);
+    };
+    const streams = [child.stdout, child.stderr] as Readable[];
+    for (const stream of streams) {
+      stream.on("data", take);
+      stream.on("error", () => {});
+    }
+    child.stdio[3]?.on("error", () => {});
+
+    let timedOut = false;
+    let settled = false;
+    let aborted = false;
+    const kill = () => {
+      if (child.pid === undefined) return;
+      try {
+        process.kill(-child.pid, "SIGKILL");
+      } catch {
+        // Already gone, all of it.
+      }
+    };
+    const timer = setTimeout(() => {
+      timedOut = true;
+      kill();
+    }, Math.min(options.timeoutMs, 0x7fffffff));
+    const onAbort = () => {
+      aborted = true;
+      kill();
+    };
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const settle = (finish: () => void) => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+      for (const stream of streams) stream.destroy();
+      child.stdio[3]?.destroy();
+      finish();
+    };
+
+    child.once("error", (cause) =>
+      settle(() =>
+        reject(
+          new AgentqError("command-not-started", `${words[0]} could not be started`, {
+            cause,
+            details: { program: words[0], errno: (cause as NodeJS.ErrnoException).code },
+          }),
+        )
+      ));
+    child.once("exit", (code, killedBy) => {
+      const ms = Math.round(performance.now() - started);
+      // Whatever it left behind in its group ends with it, the watcher too.
+      kill();
+      const finish = () =>
+        settle(() => {
+          if (aborted) reject(abortReason(signal!));
+          else {
+            resolve({
+              exit: killedBy === null ? code : null,
+              killedBy,
+              timedOut,
+              ms,
+              tail: tail.bytes(),
+            });
+          }
+        });
+      // A process that left the group may hold the pipes open for ever: wait a bounded time only.
+      const drained = setTimeout(finish, DRAIN_MS);
+      child.once("close", () => {
+        clearTimeout(drained);
+        finish();
+      });
+    });
+  });
+}
+
+/** Keeps the last {@link MAX_TAIL_BYTES} of what is added. */
+function createTail(): { add(chunk: Uint8Array): void; bytes(): Uint8Array } {
+  let chunks: Uint8Array[] = [];
+  let size = 0;
+  const joined = () => {
+    const all = Buffer.concat(chunks);
+    return all.length > MAX_TAIL_BYTES ? all.subarray(all.length - MAX_TAIL_BYTES) : all;
+  };
+  return {
+    add(chunk) {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > 4 * MAX_TAIL_BYTES) {
+        const kept = Buffer.from(joined());
+        chunks = [kept];
+        size = kept.length;
+      }
+    },
+    bytes: joined,
+  };
+}
