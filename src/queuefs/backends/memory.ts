@@ -133,7 +133,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
       const queue = open(name);
       for (const { id } of messages) if (id !== undefined) checkMessageId(id);
       return messages.map(({ id = randomUUID(), data }) => {
-        append(queue, id, data.slice(), 0);
+        append(queue, id, copy(data), 0);
         return id;
       });
     },
@@ -154,7 +154,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
           lengthMs: leaseMs,
         });
         const { id, data, attempts } = entry;
-        deliveries.push({ id, data: data.slice(), attempts, lease });
+        deliveries.push({ id, data: copy(data), attempts, lease });
       }
       sweep(queue);
       return deliveries;
@@ -197,7 +197,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     },
     peek: async (name) => {
       const [entry] = nextPending(open(name), 1);
-      return entry ? { id: entry.id, data: entry.data.slice() } : null;
+      return entry ? { id: entry.id, data: copy(entry.data) } : null;
     },
     status: async (name) => counts(open(name)),
     statuses: async (names) =>
@@ -208,7 +208,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
       const queue = open(name);
       const bySeq = (a: Entry, b: Entry) => a.seq - b.seq;
       const list = (entries: Entry[], state: UnackedMessage["state"]) =>
-        entries.sort(bySeq).map(({ id, data }) => ({ id, state, data: data.slice() }));
+        entries.sort(bySeq).map(({ id, data }) => ({ id, state, data: copy(data) }));
       return [
         ...list([...queue.processing.values()].map(({ entry }) => entry), "processing"),
         ...list([...queue.pending.values()], "pending"),
@@ -277,6 +277,11 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     },
     close: async () => {},
   };
+}
+
+/** A Buffer's own slice would be a view. */
+function copy(data: Uint8Array): Uint8Array {
+  return new Uint8Array(data);
 }
 
 /** The oldest pending entries whose id isn't being processed, without taking them. */

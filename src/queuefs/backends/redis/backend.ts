@@ -216,9 +216,14 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         throw pendingAlready(queue, text(failedId));
       },
       prune: async (queue, { failedIds, before } = {}) =>
-        failedIds?.length === 0
-          ? 0
-          : Number(await run(letters.FAILED_PRUNE, queue, before ?? "", ...(failedIds ?? []))),
+        failedIds?.length === 0 ? 0 : Number(
+          await run(
+            letters.FAILED_PRUNE,
+            queue,
+            before === undefined ? "" : before * 1000,
+            ...(failedIds ?? []),
+          ),
+        ),
     },
     close: () => connection.close(),
   };
@@ -245,7 +250,7 @@ function deadLetter(queue: string, [name, facts, payload, score]: Reply[]): Dead
     failedId,
     queue,
     ...known,
-    failedAt: score === null ? null : Number(text(score)),
+    failedAt: score === null ? null : Math.floor(Number(text(score)) / 1000),
     data: readable ? decoded.data : null,
     raw: readable || raw === null ? null : textOf(raw) ?? new TextDecoder().decode(raw),
   };

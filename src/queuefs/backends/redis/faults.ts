@@ -15,9 +15,12 @@ const CODES: readonly [RegExp, ErrorCode][] = [
 const TLS =
   /certificate|CERT_|self[- ]signed|SELF_SIGNED|ERR_TLS|ERR_SSL|alert|UnknownIssuer|NotValidForName/i;
 
-/** True when the server said that it did nothing and may do it in a moment. */
+/** The client's own words for a call that it has not sent. */
+const UNSENT = /^(Stream isn't writeable|Cluster isn't ready)/;
+
+/** True when nothing was executed, as the server said or since nothing was sent, and may be in a moment. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof Error && LATER.test(error.message);
+  return error instanceof Error && (LATER.test(error.message) || UNSENT.test(error.message));
 }
 
 /** True when another attempt to connect will end the same way: a wrong password, a wrong certificate. */
@@ -75,7 +78,7 @@ export function callFault(
     return new AgentqError(code, `${label}: ${message}`, { cause: error });
   }
   return new AgentqError(
-    readOnly ? "backend-unreachable" : "backend-outcome-unknown",
+    readOnly || UNSENT.test(message) ? "backend-unreachable" : "backend-outcome-unknown",
     `${label}: ${call}: ${message}`,
     { cause: error },
   );

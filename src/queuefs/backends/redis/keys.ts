@@ -20,7 +20,7 @@
  *                                             newer one of the same id is pending (and owns msg:ID)
  * {P}:ov:queue:Q:agentq:failed        hash    dead letter → its facts as JSON
  * {P}:ov:queue:Q:agentq:failed:data   hash    dead letter → what was its payload
- * {P}:ov:queue:Q:agentq:failed:order  zset    dead letters by Unix milliseconds
+ * {P}:ov:queue:Q:agentq:failed:order  zset    dead letters by Unix microseconds
  * ```
  *
  * ORDER is the delivery number of a message's first delivery. Deliveries are made from the front of the

@@ -1,4 +1,5 @@
 /** Dead letters: a table beside the queue's, so that other programs never see them. */
+import { Buffer } from "node:buffer";
 import type { DeadLetter } from "../../contract.ts";
 import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
 import { freeFailedId, noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
@@ -35,7 +36,8 @@ export function bury(
   return true;
 }
 
-const SELECT = `SELECT id, queue_name, failed_id, message_id, CAST(data AS BLOB) AS data, reason,
+const SELECT = `SELECT id, queue_name, failed_id, message_id, CAST(data AS BLOB) AS data,
+  CAST(reason AS BLOB) AS reason,
   attempts, failed_at FROM agentq_failed WHERE queue_name = ?1`;
 
 export function listFailed(db: Database, queue: string, limit: number): DeadLetter[] {
@@ -104,7 +106,8 @@ function letter(row: Record<string, unknown>): DeadLetter {
     failedId: String(row.failed_id),
     queue: String(row.queue_name),
     id: String(row.message_id),
-    reason: String(row.reason),
+    // As bytes, since Deno ends a text at its first NUL.
+    reason: Buffer.from(row.reason as Uint8Array).toString("utf8"),
     attempts: Number(row.attempts),
     failedAt: Number(row.failed_at),
     data: readable ? decoded.data : null,

@@ -1,7 +1,7 @@
 /** Dead letters, kept beside the queue. */
 import { queueScript } from "./prelude.ts";
 
-/** ARGV queue, first, last (as in ZRANGE). Four values each: dead letter, facts, payload, Unix ms. */
+/** ARGV queue, first, last (as in ZRANGE). Four values each: dead letter, facts, payload, Unix microseconds. */
 export const FAILED_LIST = queueScript(
   "failed-list",
   `
@@ -60,7 +60,7 @@ return {}
 `,
 );
 
-/** ARGV queue, "" or Unix ms before which they failed, dead letters or none for all. How many. */
+/** ARGV queue, "" or Unix microseconds before which they failed, dead letters or none for all. How many. */
 export const FAILED_PRUNE = queueScript(
   "failed-prune",
   `

@@ -136,7 +136,10 @@ local function bury(id, attempts, reason, payload, at)
   end
   redis.call('HSET', failed, name, cjson.encode({ id = id, reason = reason, attempts = attempts }))
   if payload then redis.call('HSET', failed_data, name, payload) end
-  redis.call('ZADD', failed_order, int(at), name)
+  -- In order even within one millisecond.
+  local score, last = at * 1000, redis.call('ZREVRANGE', failed_order, 0, 0, 'WITHSCORES')[2]
+  if last and tonumber(last) >= score then score = tonumber(last) + 1 end
+  redis.call('ZADD', failed_order, int(score), name)
 end
 
 -- Deletes in bounded steps: one call with all of them could overflow the Lua stack.
