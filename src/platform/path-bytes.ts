@@ -21,10 +21,17 @@ const BYTES_REACH_FILES = !("Deno" in globalThis) && process.platform !== "win32
  * @throws `path-not-representable` where this runtime or system can't name that file
  */
 export function fsPath(directory: string, path: string): FsPath {
-  if (/^[\x00-\x7f]*$/.test(path)) return `${directory}/${path}`;
+  const below = fsBytes(path);
+  if (typeof below === "string") return `${directory}/${below}`;
+  return Buffer.concat([Buffer.from(`${directory}/`), below]);
+}
+
+/** A byte string (a relative path, the target of a link) as node:fs takes it. */
+export function fsBytes(path: string): FsPath {
+  if (/^[\x00-\x7f]*$/.test(path)) return path;
   const bytes = Buffer.from(path, "latin1");
-  if (isUtf8(bytes)) return `${directory}/${bytes.toString("utf8")}`;
-  if (BYTES_REACH_FILES) return Buffer.concat([Buffer.from(`${directory}/`), bytes]);
+  if (isUtf8(bytes)) return bytes.toString("utf8");
+  if (BYTES_REACH_FILES) return bytes;
   throw new AgentqError("path-not-representable", `The file name ${escaped(path)} is not UTF-8.`, {
     details: { path: escaped(path) },
   });
