@@ -23,11 +23,16 @@ const skip = Number(flag("--skip") ?? 0);
 const only = flag("--only");
 const [repo, limit] = args;
 if (repo === undefined) {
-  console.error("usage: bun bench/merge-parity.ts REPO [N] [--skip M] [--only OURS,THEIRS] [--show]");
+  console.error(
+    "usage: bun bench/merge-parity.ts REPO [N] [--skip M] [--only OURS,THEIRS] [--show]",
+  );
   process.exit(64);
 }
 
-function git(argv: string[], input?: string): { status: number | null; stdout: Buffer; stderr: Buffer } {
+function git(
+  argv: string[],
+  input?: string,
+): { status: number | null; stdout: Buffer; stderr: Buffer } {
   const run = spawnSync("git", ["-C", repo!, ...argv], {
     input,
     maxBuffer: 1 << 30,
@@ -72,7 +77,9 @@ function gitAnswers(pairs: [string, string][]): (Answer | null)[] {
 const pairs: [string, string][] = [];
 if (only) pairs.push(only.split(",") as [string, string]);
 else {
-  const list = git(["rev-list", "--merges", "--parents", "--all"]).stdout.toString().trim().split("\n");
+  const list = git(["rev-list", "--merges", "--parents", "--all"]).stdout.toString().trim().split(
+    "\n",
+  );
   for (const line of list) {
     const [, ours, theirs, ...more] = line.split(" ");
     if (ours && theirs && more.length === 0) pairs.push([ours, theirs]);
@@ -121,12 +128,17 @@ for (let from = 0; from < pairs.length; from += BATCH) {
     let verdict = "same";
     if (!answer) verdict = mine ? "git failed, we merged" : "both refused";
     else if (!mine) verdict = "we failed";
-    else if (answer.clean !== mine.clean) verdict = mine.clean ? "CLEAN WHERE GIT CONFLICTS" : "conflict where git is clean";
-    else if (answer.clean) verdict = answer.tree === mine.tree ? "clean, same tree" : "clean, OTHER TREE";
-    else if (answer.stages.join("\0") !== mine.stages.join("\0")) {
-      const paths = (a: Answer) => [...new Set(a.stages.map((s) => s.slice(s.indexOf("\t"))))].join("\0");
+    else if (answer.clean !== mine.clean) {
+      verdict = mine.clean ? "CLEAN WHERE GIT CONFLICTS" : "conflict where git is clean";
+    } else if (answer.clean) {
+      verdict = answer.tree === mine.tree ? "clean, same tree" : "clean, OTHER TREE";
+    } else if (answer.stages.join("\0") !== mine.stages.join("\0")) {
+      const paths = (a: Answer) =>
+        [...new Set(a.stages.map((s) => s.slice(s.indexOf("\t"))))].join("\0");
       verdict = paths(answer) === paths(mine) ? "conflict, other stages" : "conflict, OTHER PATHS";
-    } else verdict = answer.tree === mine.tree ? "conflict, same stages and tree" : "conflict, other tree";
+    } else {verdict = answer.tree === mine.tree
+        ? "conflict, same stages and tree"
+        : "conflict, other tree";}
     count(verdict);
     if (show && !/same/.test(verdict)) {
       console.log(`${verdict}: ${ours} ${theirs}`);
@@ -138,4 +150,6 @@ for (let from = 0; from < pairs.length; from += BATCH) {
     }
   });
 }
-console.log(JSON.stringify({ repo, ...counts, gitMs: Math.round(gitMs), ownMs: Math.round(ownMs) }, null, 1));
+console.log(
+  JSON.stringify({ repo, ...counts, gitMs: Math.round(gitMs), ownMs: Math.round(ownMs) }, null, 1),
+);

@@ -25,7 +25,9 @@ export function applyRenames(state: MergeState): boolean {
     sides[side]!.pairs.length > 0 && sides[side]!.sources.size > 0
   );
   if (!possible) return true;
-  const limit = options.renameLimit && options.renameLimit > 0 ? options.renameLimit : DEFAULT_LIMIT;
+  const limit = options.renameLimit && options.renameLimit > 0
+    ? options.renameLimit
+    : DEFAULT_LIMIT;
   const isBinary = (path: string): boolean | undefined => {
     const value = options.attributes?.(path).get("diff");
     return value === true ? false : value === false ? true : undefined;
@@ -34,7 +36,9 @@ export function applyRenames(state: MergeState): boolean {
     findRenames(state.db, renames, sides[side], limit, isBinary);
   }
   let clean = true;
-  if (state.depth === 0 && options.directoryRenames !== false) clean = decideDirectoryRenames(state);
+  if (state.depth === 0 && options.directoryRenames !== false) {
+    clean = decideDirectoryRenames(state);
+  }
   const collected = collectRenames(state);
   clean = clean && collected.clean;
   return applyAll(state, collected.renames) && clean;
@@ -58,7 +62,12 @@ function applyAll(state: MergeState, renames: readonly Pair[]): boolean {
 }
 
 /** Both sides renamed the file: to the same place, or to two. */
-function renamedTwice(state: MergeState, from: string, oursPath: string, theirsPath: string): boolean {
+function renamedTwice(
+  state: MergeState,
+  from: string,
+  oursPath: string,
+  theirsPath: string,
+): boolean {
   const base = state.paths.get(from)!;
   const ours = state.paths.get(oursPath)!;
   const theirs = state.paths.get(theirsPath)!;
@@ -86,7 +95,9 @@ function renamedTwice(state: MergeState, from: string, oursPath: string, theirsP
     "rename/rename",
     [from, oursPath, theirsPath],
     `CONFLICT (rename/rename): ${pathText(from)} renamed to ${pathText(oursPath)} in ` +
-      `${pathText(state.labels[OURS])} and to ${pathText(theirsPath)} in ${pathText(state.labels[THEIRS])}.`,
+      `${pathText(state.labels[OURS])} and to ${pathText(theirsPath)} in ${
+        pathText(state.labels[THEIRS])
+      }.`,
   );
   return merged.clean;
 }
@@ -131,7 +142,9 @@ function renamedOnce(state: MergeState, pair: Pair, old: Entry): void {
         state,
         "rename/add",
         [to, from],
-        `CONFLICT (rename involved in collision): rename of ${pathText(from)} -> ${pathText(to)} has content ` +
+        `CONFLICT (rename involved in collision): rename of ${pathText(from)} -> ${
+          pathText(to)
+        } has content ` +
           "conflicts AND collides with another path; this may result in nested conflict markers.",
       );
     }

@@ -94,7 +94,9 @@ function visit(state: MergeState, directory: string, row: Row): void {
 }
 
 function treesOf(entry: Entry): Trees {
-  return entry.stages.map((version, i) => entry.dirs & (1 << i) ? version.oid : "") as unknown as Trees;
+  return entry.stages.map((version, i) =>
+    entry.dirs & (1 << i) ? version.oid : ""
+  ) as unknown as Trees;
 }
 
 /** Notes what `row` means for renames. `matches`: sides with the same file. */

@@ -43,11 +43,23 @@ export function mergeContent(
 
   const sameKind = (base.mode & KIND) === (ours.mode & KIND);
   if (isRegular(ours.mode)) {
-    const merged = mergeFile(state, path, [sameKind ? base.oid : "", ours.oid, theirs.oid], origins, longerMarkers);
+    const merged = mergeFile(
+      state,
+      path,
+      [sameKind ? base.oid : "", ours.oid, theirs.oid],
+      origins,
+      longerMarkers,
+    );
     return { clean: clean && merged.clean, result: { mode, oid: merged.oid } };
   }
   if (isSubmodule(ours.mode)) {
-    const merged = mergeSubmodule(state, origins[0], sameKind ? base.oid : "", ours.oid, theirs.oid);
+    const merged = mergeSubmodule(
+      state,
+      origins[0],
+      sameKind ? base.oid : "",
+      ours.oid,
+      theirs.oid,
+    );
     if (state.depth > 0 && !sameKind && !merged.clean) return { clean: false, result: base };
     return { clean: merged.clean, result: { mode, oid: merged.oid } };
   }
@@ -62,7 +74,9 @@ function readBlob(state: MergeState, oid: string): Uint8Array {
   if (oid === "") return new Uint8Array(0);
   const { type, data } = state.db.read(oid);
   if (type !== "blob") {
-    throw new AgentqError("repository-corrupt", `Object ${oid} is a ${type}, not a blob.`, { details: { oid } });
+    throw new AgentqError("repository-corrupt", `Object ${oid} is a ${type}, not a blob.`, {
+      details: { oid },
+    });
   }
   return data;
 }
@@ -94,13 +108,22 @@ function mergeFile(
     if (driver.custom.command === undefined) {
       throw new AgentqError(
         "config-invalid",
-        `The merge driver ${driver.name} of ${pathText(path)} has no command (merge.${driver.name}.driver).`,
+        `The merge driver ${driver.name} of ${
+          pathText(path)
+        } has no command (merge.${driver.name}.driver).`,
       );
     }
     if (!options.runDriver) {
       throw new AgentqError("internal", `Nothing runs the merge driver ${driver.name}.`);
     }
-    const run = options.runDriver({ command: driver.custom.command, base, ours, theirs, path, markerSize });
+    const run = options.runDriver({
+      command: driver.custom.command,
+      base,
+      ours,
+      theirs,
+      path,
+      markerSize,
+    });
     return { clean: run.status === 0, oid: db.write("blob", run.data) };
   }
 
@@ -112,7 +135,9 @@ function mergeFile(
       state,
       "binary",
       [path],
-      `Cannot merge binary files: ${pathText(path)} (${pathText(labels.ours)} vs. ${pathText(labels.theirs)})`,
+      `Cannot merge binary files: ${pathText(path)} (${pathText(labels.ours)} vs. ${
+        pathText(labels.theirs)
+      })`,
     );
     return { clean: false, oid: db.write("blob", ours) };
   }

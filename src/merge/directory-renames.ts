@@ -32,7 +32,9 @@ export function decideDirectoryRenames(state: MergeState): boolean {
           state,
           "directory rename",
           [from],
-          `CONFLICT (directory rename split): Unclear where to rename ${pathText(from)} to; it was renamed ` +
+          `CONFLICT (directory rename split): Unclear where to rename ${
+            pathText(from)
+          } to; it was renamed ` +
             "to multiple other directories, with no destination getting a majority of the files.",
         );
       } else own.directoryRenames.set(from, best);
@@ -125,7 +127,9 @@ function follow(
       state,
       null,
       [from, path, to],
-      `WARNING: Avoiding applying ${pathText(from)} -> ${pathText(to)} rename to ${pathText(path)}, because ` +
+      `WARNING: Avoiding applying ${pathText(from)} -> ${pathText(to)} rename to ${
+        pathText(path)
+      }, because ` +
         `${pathText(to)} itself was renamed.`,
     );
     return {};
@@ -140,7 +144,9 @@ function follow(
       state,
       "directory rename",
       [target, ...collision.sources],
-      `CONFLICT (implicit dir rename): Existing file/dir at ${pathText(target)} in the way of implicit ` +
+      `CONFLICT (implicit dir rename): Existing file/dir at ${
+        pathText(target)
+      } in the way of implicit ` +
         `directory rename(s) putting the following path(s) there: ${list}.`,
     );
     return { blocked: true };
@@ -151,7 +157,9 @@ function follow(
       state,
       "directory rename",
       [target, ...collision.sources],
-      `CONFLICT (implicit dir rename): Cannot map more than one path to ${pathText(target)}; implicit ` +
+      `CONFLICT (implicit dir rename): Cannot map more than one path to ${
+        pathText(target)
+      }; implicit ` +
         `directory renames tried to put these paths there: ${list}`,
     );
     return { blocked: true };
@@ -211,7 +219,9 @@ function moveAdded(state: MergeState, pair: Pair, target: string): void {
       state,
       null,
       [target, old],
-      `Path updated: ${what} inside a directory that was renamed in ${pathText(there)}; moving it to ${pathText(target)}.`,
+      `Path updated: ${what} inside a directory that was renamed in ${
+        pathText(there)
+      }; moving it to ${pathText(target)}.`,
     );
   } else {
     entry.pathClash = true;
@@ -219,7 +229,9 @@ function moveAdded(state: MergeState, pair: Pair, target: string): void {
       state,
       "directory rename",
       [target, old],
-      `CONFLICT (file location): ${what} inside a directory that was renamed in ${pathText(there)}, suggesting ` +
+      `CONFLICT (file location): ${what} inside a directory that was renamed in ${
+        pathText(there)
+      }, suggesting ` +
         `it should perhaps be moved to ${pathText(target)}.`,
     );
   }

@@ -6,7 +6,7 @@
  */
 import { AgentqError } from "../errors.ts";
 import { EMPTY_TREE, type ObjectDatabase, type Oid } from "../git/types.ts";
-import { commitGraph, type CommitGraph, mergeBases } from "./graph.ts";
+import { type CommitGraph, commitGraph, mergeBases } from "./graph.ts";
 import { createContext, mergeThree, type TreeMerge } from "./merge-trees.ts";
 import { byteString, type MergeContext } from "./state.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
@@ -77,6 +77,10 @@ function mergeRecursively(
     context,
     depth,
     [baseLabel, labels[0], labels[1]],
-    [base === undefined ? EMPTY_TREE : graph.get(base).tree, graph.get(ours).tree, graph.get(theirs).tree],
+    [
+      base === undefined ? EMPTY_TREE : graph.get(base).tree,
+      graph.get(ours).tree,
+      graph.get(theirs).tree,
+    ],
   );
 }

@@ -6,12 +6,12 @@ import { serializeTree, type TreeEntry } from "../git/tree.ts";
 import type { Oid } from "../git/types.ts";
 import { mergeContent } from "./content.ts";
 import {
-  baseName,
   BASE,
+  baseName,
   copyEntry,
   type Entry,
-  isRegular,
   isLink,
+  isRegular,
   isSubmodule,
   KIND,
   NOTHING,
@@ -235,7 +235,9 @@ function decideDeleted(state: MergeState, path: string, entry: Entry): void {
     state,
     "modify/delete",
     [path],
-    `CONFLICT (modify/delete): ${pathText(path)} deleted in ${deleted} and modified in ${modified}.  ` +
+    `CONFLICT (modify/delete): ${
+      pathText(path)
+    } deleted in ${deleted} and modified in ${modified}.  ` +
       `Version ${modified} of ${pathText(path)} left in tree.`,
   );
 }

@@ -23,7 +23,11 @@ function readTree(db: ObjectReader, oid: Oid): TreeEntry[] {
 export function rows(db: ObjectReader, trees: readonly [Oid, Oid, Oid]): Row[] {
   const base = readTree(db, trees[0]);
   const ours = trees[1] === trees[0] ? base : readTree(db, trees[1]);
-  const theirs = trees[2] === trees[0] ? base : trees[2] === trees[1] ? ours : readTree(db, trees[2]);
+  const theirs = trees[2] === trees[0]
+    ? base
+    : trees[2] === trees[1]
+    ? ours
+    : readTree(db, trees[2]);
   const lists = [base, ours, theirs];
   const at = [0, 0, 0];
   // Entries taken out of turn: a directory sorts after "name.c" where the file "name" sorts before it.
@@ -34,7 +38,7 @@ export function rows(db: ObjectReader, trees: readonly [Oid, Oid, Oid]): Row[] {
     const heads: (TreeEntry | undefined)[] = [undefined, undefined, undefined];
     let first: string | undefined;
     for (let i = 0; i < 3; i++) {
-      if (taken[i]!.size > 0) while (taken[i]!.delete(at[i]!)) at[i] = at[i]! + 1;
+      if (taken[i]!.size > 0) { while (taken[i]!.delete(at[i]!)) at[i] = at[i]! + 1; }
       const head = lists[i]![at[i]!];
       heads[i] = head;
       if (head && (first === undefined || head.path < first)) first = head.path;

@@ -126,7 +126,9 @@ function sharedTail(a: Lines, b: Lines, head: number): number {
   }
   let tail = 0;
   const most = Math.min(a.count, b.count) - head;
-  while (tail < most && a.starts[a.count - tail - 1]! > x && b.starts[b.count - tail - 1]! > y) tail++;
+  while (tail < most && a.starts[a.count - tail - 1]! > x && b.starts[b.count - tail - 1]! > y) {
+    tail++;
+  }
   // A line that begins exactly at the first equal byte is shared when the byte before it ends a line in both.
   if (
     tail < most && a.starts[a.count - tail - 1]! === x && b.starts[b.count - tail - 1]! === y
