@@ -14,6 +14,7 @@ import { type Clock, throwIfAborted } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
 import { readControl, unknownTicket } from "./control.ts";
+import { unfinishedPublication } from "./decide.ts";
 import { landTickets, type Stop } from "./lander.ts";
 import { acquireLock, createLockWatch, holderOf, type LockWatch } from "./lock.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
@@ -141,10 +142,15 @@ export async function waitForTicket(
   void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
   try {
     for (;;) {
-      if (numberOf(snapshot.done) >= ticket) {
+      const late = clock.monotonic() >= deadline;
+      if (
+        numberOf(snapshot.done) > ticket ||
+        (numberOf(snapshot.done) === ticket &&
+          (late || !await isUnfinished(queue, snapshot, options.signal)))
+      ) {
         return await queue.chains.find("done", snapshot.done!, ticket, options.signal);
       }
-      if (clock.monotonic() >= deadline) return null;
+      if (late) return null;
       const turn = await watcher.turn(snapshot, { until: ticket });
       say(turn, snapshot, ticket);
       snapshot = isProgress(turn)
@@ -230,17 +236,17 @@ export async function landQueue(
   const watcher = createWatcher(queue, counting);
   const next = createPoller(queue, counting);
   const say = createTeller(options);
-  for (let first = true;; first = false) {
+  for (;;) {
     const left = options.max === undefined ? undefined : options.max - count;
     if (left !== undefined && left <= 0) return { why: "max" };
-    // An empty queue is looked into once: what an earlier lander left half done is finished then.
-    const nothing = snapshot.unacked === 0 && !(first && mayBeUnfinished(snapshot));
+    const nothing = snapshot.unacked === 0 && !await isUnfinished(queue, snapshot, options.signal);
     const turn: Turn = nothing
       ? { why: "idle" }
       : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
     say(turn, snapshot, null);
     if (!options.watch) {
-      if (turn.why === "paused" || turn.why === "left" || turn.why === "idle") return turn;
+      if (turn.why === "paused" || turn.why === "left") return turn;
+      if (turn.why === "idle") return { why: "idle" };
     }
     throwIfAborted(options.signal);
     snapshot = isProgress(turn) && !nothing
@@ -249,8 +255,14 @@ export async function landQueue(
   }
 }
 
-/** The newest result says that the branch should be elsewhere. */
-function mayBeUnfinished(snapshot: Snapshot): boolean {
+/** The newest result was recorded by a push that didn't get as far as the branch. */
+async function isUnfinished(
+  queue: Queue,
+  snapshot: Snapshot,
+  signal: AbortSignal,
+): Promise<boolean> {
   const landed = snapshot.done?.message.landed;
-  return landed !== null && landed !== undefined && landed !== snapshot.tip;
+  if (!landed || landed === snapshot.tip) return false;
+  const control = await readControl(queue, snapshot.lock, signal);
+  return unfinishedPublication(snapshot, control) !== null;
 }
