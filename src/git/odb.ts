@@ -18,15 +18,16 @@ import {
   statLoose,
   writeLoose,
 } from "./loose.ts";
+import { createBoundedCache } from "./bounded-cache.ts";
 import { type CommitGraph, type CommitInfo, openCommitGraph } from "./commit-graph.ts";
 import { parseCommitLinks } from "./commit.ts";
 import { hashObject } from "./oid.ts";
-import { type BaseCache, createBaseCache, openPack, type Pack } from "./pack.ts";
+import { openPack, type Pack } from "./pack.ts";
 import { createSlicePool, FileVanished, type SlicePool } from "./slices.ts";
 import type { FetchTarget, ObjectType, Oid, RawObject } from "./types.ts";
 
 export interface ObjectStoreOptions {
-  /** Bytes of pack slices and of delta bases that may be kept; 16 MiB each unless given. */
+  /** Bytes of pack slices, and of delta bases, that may be kept; 32 and 16 MiB unless given. */
   cacheBytes?: number;
   /** What `core.sharedRepository` adds to permission bits (0 for none). */
   sharedMode?: () => number;
@@ -57,6 +58,10 @@ export interface ObjectStore extends FetchTarget {
   close(): void;
 }
 
+const SLICE_BYTES = 32 * 1024 * 1024;
+const BASE_BYTES = 16 * 1024 * 1024;
+const COMMITS = 16_384;
+
 interface Source {
   readonly directory: string;
   packs: Pack[] | null;
@@ -65,8 +70,10 @@ interface Source {
 }
 
 export function openObjectStore(objectsDir: string, options: ObjectStoreOptions = {}): ObjectStore {
-  const pool: SlicePool = createSlicePool(options.cacheBytes);
-  const bases: BaseCache = createBaseCache(options.cacheBytes);
+  const pool: SlicePool = createSlicePool(options.cacheBytes ?? SLICE_BYTES);
+  const bases = createBoundedCache(options.cacheBytes ?? BASE_BYTES);
+  /** By id, since walks come by the same recent commits again and again. Weighed in entries. */
+  const commits = createBoundedCache(COMMITS).part<CommitInfo, Oid>();
   const own: Source = { directory: objectsDir, packs: null, listed: -1n };
   let sources: Source[] | null = null;
   let recent: Pack | null = null;
@@ -198,17 +205,35 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   }
 
   function read(oid: Oid): RawObject {
-    const object = pending?.get(oid) ?? find(
+    const waiting = pending?.get(oid);
+    if (waiting) return { type: waiting.type, data: waiting.data };
+    const object = find(
       oid,
       (pack, offset) => pack.read(offset),
       (directory) => readLoose(directory, oid),
       false,
     );
     if (!object) throw missing(oid);
+    // zlib's checksum covers a stream, not which stream a damaged header or index led to.
+    if (hashObject(object.type, object.data) !== oid) {
+      throw new AgentqError(
+        "repository-corrupt",
+        `Object ${oid} in ${objectsDir} has another content.`,
+        {
+          details: { oid },
+        },
+      );
+    }
     return object;
   }
 
   function commitInfo(oid: Oid): CommitInfo {
+    let info = commits.get(oid);
+    if (!info) commits.set(oid, info = readCommitInfo(oid), 1);
+    return info;
+  }
+
+  function readCommitInfo(oid: Oid): CommitInfo {
     shallow ??= options.shallow?.() ?? new Set();
     if (shallow.size === 0) {
       if (graph === undefined) graph = openCommitGraph(objectsDir, pool);
@@ -300,12 +325,14 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
     refresh() {
       shallow = null;
       graph = undefined;
+      commits.clear();
       rescan(false);
     },
     close() {
       graph = undefined;
       pool.clear();
       bases.clear();
+      commits.clear();
     },
   };
 }

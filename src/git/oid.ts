@@ -1,6 +1,6 @@
 /** Object ids: hashing content, and between hex digits and the twenty bytes that packs and trees hold. */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import type { ObjectType, Oid } from "./types.ts";
 
 /** "Nothing" where an old or new value is written: forty zeros. */
@@ -13,8 +13,16 @@ export function isOid(text: string): text is Oid {
 
 /** The id that `git hash-object -t type` gives for this content. */
 export function hashObject(type: ObjectType, data: Uint8Array): Oid {
-  return createHash("sha1").update(`${type} ${data.length}\0`).update(data).digest("hex");
+  const header = `${type} ${data.length}\0`;
+  if (data.length > SMALL) return createHash("sha1").update(header).update(data).digest("hex");
+  // For small objects a copy and one call cost half of what setting up a hash does.
+  const whole = Buffer.allocUnsafe(header.length + data.length);
+  whole.write(header, "latin1");
+  whole.set(data, header.length);
+  return hash("sha1", whole, "hex");
 }
+
+const SMALL = 16 * 1024;
 
 /** Twenty bytes at `offset` as hex digits. */
 export function oidAt(bytes: Buffer, offset: number): Oid {

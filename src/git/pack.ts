@@ -9,6 +9,7 @@
 import { Buffer } from "node:buffer";
 import zlib from "node:zlib";
 import { AgentqError } from "../errors.ts";
+import type { BoundedCache } from "./bounded-cache.ts";
 import { applyDelta, deltaResultSize } from "./delta.ts";
 import { openPackIndex, type PackIndex } from "./pack-index.ts";
 import type { SliceFile, SlicePool } from "./slices.ts";
@@ -29,45 +30,6 @@ export interface Pack {
   close(): void;
 }
 
-/** Objects that deltas were applied to, by pack and offset, within a budget of bytes. */
-export interface BaseCache {
-  get(pack: string, offset: number): RawObject | undefined;
-  set(pack: string, offset: number, object: RawObject): void;
-  clear(): void;
-}
-
-export function createBaseCache(budget = 16 * 1024 * 1024): BaseCache {
-  const kept = new Map<string, RawObject>();
-  let bytes = 0;
-  return {
-    get(pack, offset) {
-      const key = `${offset}@${pack}`;
-      const hit = kept.get(key);
-      if (hit) {
-        kept.delete(key);
-        kept.set(key, hit);
-      }
-      return hit;
-    },
-    set(pack, offset, object) {
-      if (object.data.length > budget / 4) return;
-      const key = `${offset}@${pack}`;
-      if (kept.has(key)) return;
-      kept.set(key, object);
-      bytes += object.data.length;
-      for (const [oldest, { data }] of kept) {
-        if (bytes <= budget) break;
-        kept.delete(oldest);
-        bytes -= data.length;
-      }
-    },
-    clear() {
-      kept.clear();
-      bytes = 0;
-    },
-  };
-}
-
 interface Entry {
   readonly offset: number;
   readonly type: number;
@@ -79,8 +41,9 @@ interface Entry {
   readonly base: number;
 }
 
-export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack {
+export function openPack(path: string, pool: SlicePool, cache: BoundedCache): Pack {
   const file: SliceFile = pool.open(path);
+  const bases = cache.part<RawObject>();
   const indexPath = path.replace(/\.pack$/, ".idx");
   const indexFile = pool.open(indexPath);
   let index: PackIndex | undefined;
@@ -147,8 +110,10 @@ export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack 
     for (;;) {
       const input = file.window(stream, room);
       try {
-        const options = { chunkSize: Math.max(64, size + 8), maxOutputLength: Math.max(1, size) };
-        const data = zlib.inflateSync(input, options);
+        const data = zlib.inflateSync(input, {
+          chunkSize: Math.max(64, size + 8),
+          maxOutputLength: Math.max(1, size),
+        });
         if (data.length !== size) throw corrupt(offset, "has an entry of the wrong size");
         return data;
       } catch (cause) {
@@ -168,13 +133,13 @@ export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack 
     let at = offset;
     let object: RawObject | undefined;
     while (!object) {
-      object = bases.get(path, at);
+      object = bases.get(at);
       if (object) break;
       const entry = entryAt(at);
       const type = TYPES[entry.type];
       if (type) {
         object = { type, data: inflate(entry) };
-        if (chain.length > 0) bases.set(path, at, object);
+        if (chain.length > 0) bases.set(at, object, object.data.length);
       } else {
         if (seen.has(at)) throw corrupt(offset, "has a delta that is its own base");
         seen.add(at);
@@ -188,13 +153,13 @@ export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack 
       if (!data) throw corrupt(entry.offset, "has a delta that does not fit its base");
       object = { type: object.type, data };
       // The object asked for is kept too: what is read next is often a delta against it.
-      bases.set(path, entry.offset, object);
+      bases.set(entry.offset, object, data.length);
     }
     return object;
   }
 
   function stat(offset: number): { type: ObjectType; size: number } {
-    const cached = bases.get(path, offset);
+    const cached = bases.get(offset);
     if (cached) return { type: cached.type, size: cached.data.length };
     let entry = entryAt(offset);
     let size = entry.size;
@@ -232,6 +197,7 @@ export function openPack(path: string, pool: SlicePool, bases: BaseCache): Pack 
     close() {
       file.close();
       indexFile.close();
+      bases.clear();
       index = undefined;
       checked = false;
     },

@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
+import { createBoundedCache } from "./bounded-cache.ts";
 
 /** Slices no longer than this are worth keeping. */
 const KEEP = 256 * 1024;
@@ -45,9 +46,8 @@ interface Window {
 }
 
 /** @param budget bytes of slices kept; @param maxOpen descriptors held at once */
-export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SlicePool {
-  const cache = new Map<string, Window>();
-  let cached = 0;
+export function createSlicePool(budget: number, maxOpen = 48): SlicePool {
+  const cache = createBoundedCache(budget);
   const descriptors = new Map<string, { fd: number; size: number }>();
 
   function descriptor(path: string): { fd: number; size: number } {
@@ -106,44 +106,21 @@ export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SliceP
     closeSync(known.fd);
   }
 
-  function recall(key: string): Window | undefined {
-    const hit = cache.get(key);
-    if (hit) {
-      cache.delete(key);
-      cache.set(key, hit);
-    }
-    return hit;
-  }
-
-  function keep(key: string, entry: Window): void {
-    const old = cache.get(key);
-    if (old) {
-      cached -= old.data.length;
-      cache.delete(key);
-    }
-    cache.set(key, entry);
-    cached += entry.data.length;
-    for (const [oldest, { data }] of cache) {
-      if (cached <= budget || cache.size === 1) break;
-      cache.delete(oldest);
-      cached -= data.length;
-    }
-  }
-
   function open(path: string): SliceFile {
     // The slice used last answers most calls; looking here first spares building a key.
     let last: Window | undefined;
+    const chunks = cache.part<Window>();
+    const windows = cache.part<Window>();
     const chunk = (offset: number, length: number): Buffer => {
       if (last && last.start === offset && last.data.length === length) return last.data;
-      const key = `${offset}@${path}`;
-      const hit = recall(key);
+      const hit = chunks.get(offset);
       if (hit && hit.data.length === length) return (last = hit).data;
       const data = readAt(path, offset, length);
       if (data.length < length) {
         throw new AgentqError("repository-corrupt", `${path} is cut off.`, { details: { path } });
       }
       last = { start: offset, data };
-      if (length <= KEEP) keep(key, last);
+      if (length <= KEEP) chunks.set(offset, last, length);
       return data;
     };
     const inside = (window: Window | undefined, offset: number, length: number) =>
@@ -156,8 +133,7 @@ export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SliceP
       if (again) return again;
       if (length > STRIDE) return readAt(path, offset, length);
       const region = Math.floor(offset / STRIDE);
-      const key = `w${region}@${path}`;
-      const hit = recall(key);
+      const hit = windows.get(region);
       const found = inside(hit, offset, length);
       if (found) {
         last = hit;
@@ -167,7 +143,7 @@ export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SliceP
       last = hit === undefined
         ? { start: offset, data: readAt(path, offset, Math.max(length, FIRST)) }
         : { start: region * STRIDE, data: readAt(path, region * STRIDE, 2 * STRIDE) };
-      keep(key, last);
+      windows.set(region, last, last.data.length);
       return inside(last, offset, length) ?? last.data.subarray(offset - last.start);
     };
     return {
@@ -177,6 +153,8 @@ export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SliceP
       window,
       close: () => {
         last = undefined;
+        chunks.clear();
+        windows.clear();
         forget(path);
       },
     };
@@ -188,7 +166,6 @@ export function createSlicePool(budget = 16 * 1024 * 1024, maxOpen = 48): SliceP
       for (const { fd } of descriptors.values()) closeSync(fd);
       descriptors.clear();
       cache.clear();
-      cached = 0;
     },
   };
 }

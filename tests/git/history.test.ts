@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import process from "node:process";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { AgentqError } from "../../src/errors.ts";
+import { countBetween, isAncestor, mergeBases } from "../../src/git/history.ts";
+import { openRepository } from "../../src/git/repository.ts";
+import { git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
+
+/** A history to make: each commit's parents (indexes of earlier ones) and its time. */
+interface Shape {
+  parents: number[][];
+  times: number[];
+}
+
+const shape = (clock: "true" | "coarse" | "lying"): fc.Arbitrary<Shape> =>
+  fc.integer({ min: 2, max: 24 }).chain((count) =>
+    fc.record({
+      parents: fc.tuple(
+        ...Array.from(
+          { length: count },
+          (_, i) =>
+            i === 0
+              ? fc.constant([] as number[])
+              // Mostly near parents, so that there are long lines and criss-crosses.
+              : fc.uniqueArray(
+                fc.oneof(fc.nat(i - 1), fc.integer({ min: Math.max(0, i - 4), max: i - 1 })),
+                {
+                  minLength: 0,
+                  maxLength: 3,
+                },
+              ),
+        ),
+      ),
+      times: fc.array(fc.nat(clock === "lying" ? 60 : 2), { minLength: count, maxLength: count }),
+    })
+  ).map(({ parents, times }) => ({
+    parents,
+    times: clock === "lying" ? times : times.reduce<number[]>((all, step) => [
+      ...all,
+      (all.at(-1) ?? 0) + (clock === "coarse" ? step >> 1 : step + 1),
+    ], []),
+  }));
+
+/** Makes the commits with git fast-import and returns their ids. */
+function build(dir: string, { parents, times }: Shape): string[] {
+  let stream = "";
+  parents.forEach((list, i) => {
+    const when = 1_700_000_000 + times[i]!;
+    stream += `commit refs/heads/c${i}\nmark :${
+      i + 1
+    }\ncommitter C <c@example.com> ${when} +0000\n`;
+    stream += `data ${String(i).length}\n${i}\n`;
+    list.forEach((parent, n) => stream += `${n === 0 ? "from" : "merge"} :${parent + 1}\n`);
+    stream += "\n";
+  });
+  const marks = join(dir, "marks");
+  const run = tryGit(dir, ["fast-import", "--quiet", "--force", `--export-marks=${marks}`], {
+    input: stream,
+  });
+  assert.equal(run.status, 0, run.stderr);
+  return parents.map((_, i) => git(dir, "rev-parse", `refs/heads/c${i}`));
+}
+
+const lines = (text: string) => text.split("\n").filter((line) => line !== "");
+
+function compareWithGit(made: Shape, graph: "none" | "all" | "part"): void {
+  const dir = makeRepo();
+  try {
+    const oids = build(dir, made);
+    if (graph === "all") git(dir, "commit-graph", "write", "--reachable");
+    if (graph === "part") {
+      const run = tryGit(dir, ["commit-graph", "write", "--stdin-commits"], {
+        input: oids[oids.length >> 1] + "\n",
+      });
+      assert.equal(run.status, 0, run.stderr);
+    }
+    const { objects } = openRepository(dir);
+    const pairs = oids.flatMap((a, i) =>
+      oids.slice(i - 6 < 0 ? 0 : i - 6, i + 1).map((b) => [a, b] as const)
+    );
+    for (const [a, b] of pairs.slice(-12)) {
+      const wanted = lines(tryGit(dir, ["merge-base", "--all", a, b]).stdout);
+      assert.deepEqual(mergeBases(objects, a, b), wanted);
+      const swapped = lines(tryGit(dir, ["merge-base", "--all", b, a]).stdout);
+      assert.deepEqual(mergeBases(objects, b, a), swapped);
+      assert.equal(isAncestor(objects, b, a), swapped.length === 1 && swapped[0] === b);
+      assert.equal(isAncestor(objects, a, b), wanted.length === 1 && wanted[0] === a);
+      // A merge of many graphs: counts from the sets themselves, which no clock can mislead.
+      const reach = (tip: string) => new Set(lines(git(dir, "rev-list", tip)));
+      const inB = reach(b);
+      assert.equal(
+        countBetween(objects, b, a),
+        [...reach(a)].filter((oid) => !inB.has(oid)).length,
+      );
+    }
+    openRepository(dir).close();
+    objects.close();
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+describe("history, compared with git on generated ones", () => {
+  const runs = Number(process.env.AGENTQ_TEST_RUNS ?? 6);
+  for (const clock of ["true", "coarse", "lying"] as const) {
+    for (const graph of ["none", "all", "part"] as const) {
+      test(`bases, containment and counts: ${clock} clock, commit-graph: ${graph}`, () => {
+        fc.assert(fc.property(shape(clock), (made) => compareWithGit(made, graph)), {
+          numRuns: runs,
+        });
+      });
+    }
+  }
+});
