@@ -1,0 +1,104 @@
+/** Opening connections as the settings say: direct, through a proxy, with TLS. */
+import { Buffer } from "node:buffer";
+import { AgentqError } from "../../errors.ts";
+import type { GitConfig } from "../config.ts";
+import { httpSettings, portOf, proxyFor, tlsSettings } from "./settings.ts";
+import { type Connection, connection, connectTcp, type SocketLimits, startTls } from "./socket.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** Returns the function that a client opens its connections with. */
+export function connector(config: GitConfig, env: Env, limits: SocketLimits) {
+  return async (
+    url: URL,
+  ): Promise<{ connection: Connection; proxied: Record<string, string> | null }> => {
+    const settings = httpSettings(config, url);
+    const proxy = proxyFor(url, settings, env);
+    const secure = url.protocol === "https:";
+    const where = url.host;
+    if (proxy === null) {
+      const host = bare(url.hostname);
+      const plain = await connectTcp(host, portOf(url), where, limits);
+      const socket = secure
+        ? await startTls(plain, host, where, tlsSettings(settings, env), limits)
+        : plain;
+      return { connection: connection(socket, where, limits), proxied: null };
+    }
+    const proxyName = `the proxy ${proxy.host}`;
+    const plain = await connectTcp(bare(proxy.hostname), portOf(proxy), proxyName, limits);
+    const toProxy = proxy.protocol === "https:"
+      ? await startTls(plain, bare(proxy.hostname), proxyName, tlsSettings(settings, env), limits)
+      : plain;
+    const authorization = proxyAuthorization(proxy);
+    if (!secure) {
+      return { connection: connection(toProxy, where, limits), proxied: authorization };
+    }
+    const target = `${url.hostname}:${portOf(url)}`;
+    const head = Object.entries({ Host: target, ...authorization })
+      .map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    await tunnel(toProxy, `CONNECT ${target} HTTP/1.1\r\n${head}\r\n`, proxyName, limits);
+    const host = bare(url.hostname);
+    const socket = await startTls(toProxy, host, where, tlsSettings(settings, env), limits);
+    return { connection: connection(socket, where, limits), proxied: null };
+  };
+}
+
+const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, "$1");
+
+function proxyAuthorization(proxy: URL): Record<string, string> {
+  if (proxy.username === "") return {};
+  const pair = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`;
+  return { "Proxy-Authorization": `Basic ${Buffer.from(pair).toString("base64")}` };
+}
+
+/** Asks a proxy for a tunnel and waits until it stands. */
+function tunnel(
+  socket: Awaited<ReturnType<typeof connectTcp>>,
+  request: string,
+  proxyName: string,
+  limits: SocketLimits,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let answer = Buffer.alloc(0);
+    const settle = (error?: AgentqError) => {
+      clearTimeout(timer);
+      socket.off("data", onData);
+      socket.off("close", onClose);
+      if (error) {
+        socket.destroy();
+        reject(error);
+      } else resolve();
+    };
+    const refused = (what: string) =>
+      new AgentqError("origin-unreachable", `${proxyName} ${what}.`);
+    const timer = setTimeout(
+      () => settle(new AgentqError("origin-timeout", `${proxyName} opened no tunnel in time.`)),
+      limits.connectMs,
+    );
+    const onClose = () => settle(refused("closed the connection"));
+    const onData = (chunk: Buffer) => {
+      answer = Buffer.concat([answer, chunk]);
+      const end = answer.indexOf("\r\n\r\n");
+      if (end < 0) {
+        if (answer.length > 65536) settle(refused("sent endless headers"));
+        return;
+      }
+      const status = /^HTTP\/1\.[01] (\d{3})/.exec(answer.toString("latin1", 0, 64))?.[1];
+      if (status === "407") {
+        return settle(
+          new AgentqError("auth-required", `${proxyName} asks for a user name and password.`, {
+            hint: "Put them into the proxy's url (http.proxy or https_proxy).",
+          }),
+        );
+      }
+      if (!status?.startsWith("2")) {
+        return settle(refused(`refused a tunnel (HTTP ${status ?? "?"})`));
+      }
+      if (answer.length > end + 4) return settle(refused("sent data of its own into the tunnel"));
+      settle();
+    };
+    socket.on("data", onData);
+    socket.once("close", onClose);
+    socket.write(request);
+  });
+}

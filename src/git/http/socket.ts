@@ -1,0 +1,236 @@
+/**
+ * One connection to a web server: TCP, perhaps through a proxy, perhaps TLS; read by pulling, with
+ * limits on how long it may take to stand and to stay silent. Every failure becomes a typed error here.
+ */
+import { Buffer } from "node:buffer";
+import net from "node:net";
+import tls from "node:tls";
+import { AgentqError } from "../../errors.ts";
+
+export interface SocketLimits {
+  readonly connectMs: number;
+  readonly idleMs: number;
+}
+
+export interface TlsSettings {
+  /** PEM of the authorities to trust; undefined: the runtime's own. */
+  readonly ca?: Buffer;
+  readonly verify: boolean;
+  readonly cert?: Buffer;
+  readonly key?: Buffer;
+}
+
+export interface Connection {
+  /** Resolves when the bytes are with the kernel, or queued for it in a bounded buffer. */
+  write(data: Uint8Array): Promise<void>;
+  /** The next bytes; null at the end of the stream. */
+  read(): Promise<Buffer | null>;
+  /** Bytes that were read too many go back to be read again. */
+  unread(data: Buffer): void;
+  /** True while nothing has gone wrong and the other side hasn't closed. */
+  usable(): boolean;
+  /** Ends every waiting call with this error, or silently. */
+  destroy(error?: Error): void;
+}
+
+const CERTIFICATE = /CERT|SIGNATURE|ISSUER|ALTNAME|SSL|TLS|VERIFY/;
+
+/** A socket's error as a typed one. `where` names the server without credentials. */
+export function socketError(cause: unknown, where: string, handshaking = false): AgentqError {
+  if (cause instanceof AgentqError) return cause;
+  const code = (cause as { code?: string }).code ?? "";
+  const words = cause instanceof Error ? cause.message : String(cause);
+  if (CERTIFICATE.test(code) || (handshaking && !/^E[A-Z]+$/.test(code))) {
+    return new AgentqError("tls-error", `No trusted connection to ${where}: ${words}.`, {
+      cause,
+      details: { errno: code },
+    });
+  }
+  const why = code === "ENOTFOUND" || code === "EAI_AGAIN"
+    ? "its name is not known"
+    : code || words;
+  return new AgentqError("origin-unreachable", `Can't reach ${where}: ${why}.`, {
+    cause,
+    details: { errno: code },
+  });
+}
+
+/** Opens a TCP connection. */
+export function connectTcp(
+  host: string,
+  port: number,
+  where: string,
+  limits: SocketLimits,
+): Promise<net.Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect({ host, port });
+    settleConnect(socket, "connect", where, limits, false, resolve, reject);
+  });
+}
+
+/** Turns a connected socket into a verified TLS one. */
+export function startTls(
+  socket: net.Socket,
+  host: string,
+  where: string,
+  settings: TlsSettings,
+  limits: SocketLimits,
+): Promise<tls.TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const secure = tls.connect({
+      socket,
+      ...(net.isIP(host) ? { host } : { servername: host, host }),
+      ALPNProtocols: ["http/1.1"],
+      rejectUnauthorized: settings.verify,
+      ...(settings.ca ? { ca: settings.ca } : {}),
+      ...(settings.cert ? { cert: settings.cert } : {}),
+      ...(settings.key ? { key: settings.key } : {}),
+    });
+    settleConnect(secure, "secureConnect", where, limits, true, resolve, reject);
+  });
+}
+
+function settleConnect<S extends net.Socket>(
+  socket: S,
+  event: "connect" | "secureConnect",
+  where: string,
+  limits: SocketLimits,
+  handshaking: boolean,
+  resolve: (socket: S) => void,
+  reject: (error: Error) => void,
+): void {
+  const timer = setTimeout(() => {
+    const seconds = limits.connectMs / 1000;
+    fail(
+      new AgentqError("origin-timeout", `${where} did not accept a connection in ${seconds} s.`),
+    );
+  }, limits.connectMs);
+  const fail = (cause: unknown) => {
+    done();
+    socket.destroy();
+    reject(socketError(cause, where, handshaking));
+  };
+  const onClose = () => fail(Object.assign(new Error("closed"), { code: "ECONNRESET" }));
+  const done = () => {
+    clearTimeout(timer);
+    socket.off("error", fail);
+    socket.off("close", onClose);
+    // An error that comes later must find a listener.
+    socket.on("error", () => {});
+  };
+  socket.once("error", fail);
+  socket.once("close", onClose);
+  socket.once(event, () => {
+    done();
+    resolve(socket);
+  });
+}
+
+/** Bytes that may lie unread before the other side is asked to wait. */
+const HIGH_WATER = 1024 * 1024;
+
+/** Wraps a connected socket. */
+export function connection(socket: net.Socket, where: string, limits: SocketLimits): Connection {
+  const chunks: Buffer[] = [];
+  let queued = 0;
+  let ended = false;
+  let failure: Error | null = null;
+  let wake: (() => void) | null = null;
+  let waiting = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const notify = () => {
+    const waker = wake;
+    wake = null;
+    waker?.();
+  };
+  const fail = (error: Error) => {
+    failure ??= error;
+    clearTimeout(timer);
+    notify();
+  };
+  /** The clock runs only while somebody waits for the other side. */
+  const watch = () => {
+    clearTimeout(timer);
+    if (waiting === 0) return;
+    timer = setTimeout(() => {
+      const seconds = limits.idleMs / 1000;
+      fail(new AgentqError("origin-timeout", `${where} has been silent for ${seconds} s.`));
+      socket.destroy();
+    }, limits.idleMs);
+  };
+  const during = async <T>(work: () => Promise<T>): Promise<T> => {
+    waiting++;
+    watch();
+    try {
+      return await work();
+    } finally {
+      waiting--;
+      watch();
+    }
+  };
+
+  socket.setNoDelay(true);
+  socket.on("data", (chunk: Buffer) => {
+    chunks.push(chunk);
+    queued += chunk.length;
+    if (queued > HIGH_WATER) socket.pause();
+    watch();
+    notify();
+  });
+  socket.on("end", () => {
+    ended = true;
+    notify();
+  });
+  socket.on("error", (cause: Error) => fail(socketError(cause, where)));
+  socket.on("close", () => {
+    ended = true;
+    clearTimeout(timer);
+    notify();
+  });
+
+  return {
+    write: (data) =>
+      during(async () => {
+        if (failure) throw failure;
+        if (ended) throw socketError({ code: "EPIPE" }, where);
+        if (socket.write(data)) return;
+        await new Promise<void>((resolve) => {
+          const settle = () => {
+            socket.off("drain", settle);
+            socket.off("close", settle);
+            resolve();
+          };
+          socket.once("drain", settle);
+          socket.once("close", settle);
+        });
+        watch();
+        if (failure) throw failure;
+      }),
+    read: () =>
+      during(async () => {
+        while (chunks.length === 0) {
+          if (failure) throw failure;
+          if (ended) return null;
+          await new Promise<void>((resolve) => wake = resolve);
+        }
+        const chunk = chunks.shift()!;
+        queued -= chunk.length;
+        if (queued <= HIGH_WATER / 2) socket.resume();
+        return chunk;
+      }),
+    unread(data) {
+      if (data.length === 0) return;
+      chunks.unshift(data);
+      queued += data.length;
+    },
+    usable: () => !ended && failure === null && chunks.length === 0 && !socket.destroyed,
+    destroy(error) {
+      if (error) fail(error);
+      ended = true;
+      clearTimeout(timer);
+      socket.destroy();
+      notify();
+    },
+  };
+}

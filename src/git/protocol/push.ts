@@ -1,0 +1,166 @@
+/**
+ * The compare-and-swap over a wire, and what its report means.
+ *
+ *   report: unpack ok, every ref ok ──────────────────────────────▶ won
+ *   report: ng ──▶ read the refs ── one differs from its old value ▶ lost
+ *                      │              all hold our new values ─────▶ won (an answer to a repetition)
+ *                      └── all as we named them, and still so after a moment ▶ refused
+ *   no report, the whole request was sent ───────────────────────▶ unknown
+ *   no report, the pack's end never left this machine ────────────▶ an error: nothing can have happened
+ *
+ * Reasons behind `ng` are text for people, in the server's words and language, so they decide nothing.
+ * A server whose ref was locked by another push at that moment says ng like one whose hook declined;
+ * the other push is then about to move the ref or to give up. Hence the second and third look.
+ */
+import { Buffer } from "node:buffer";
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import { abortReason, systemClock, throwIfAborted } from "../../platform/clock.ts";
+import { enumerate } from "../enumerate.ts";
+import { writePack } from "../pack-write.ts";
+import type { PktReader } from "../pkt-line.ts";
+import type {
+  ObjectReader,
+  Oid,
+  PushOptions,
+  PushOutcome,
+  RefSnapshot,
+  RefUpdate,
+} from "../types.ts";
+import { pushCommands, type PushReport, readPushReport } from "./receive-pack.ts";
+
+/** One git-receive-pack that has advertised what it can do. */
+export interface PushSession {
+  readonly capabilities: ReadonlyMap<string, string>;
+  send(
+    body: Uint8Array | (() => Iterable<Uint8Array>),
+    options: { signal?: AbortSignal; onSent: () => void },
+  ): Promise<PktReader>;
+}
+
+export interface PushWire {
+  readonly name: string;
+  readonly agent: string;
+  refs(prefixes: readonly string[], signal?: AbortSignal): Promise<RefSnapshot>;
+  /** @throws `atomic-unsupported` and whatever keeps the server from being reached */
+  prepare(signal?: AbortSignal): Promise<PushSession>;
+}
+
+/** Requests up to this size are sent with their length known. */
+const WHOLE = 1024 * 1024;
+/** Pauses before looking again whether a refused push was a lost race, in milliseconds. */
+const SECOND_LOOKS = [100, 400];
+
+/** See {@link PushOutcome}. @throws typed errors for everything that happened before the push was sent */
+export async function pushOver(
+  wire: PushWire,
+  updates: readonly RefUpdate[],
+  objects: ObjectReader,
+  options: PushOptions,
+): Promise<PushOutcome> {
+  const { signal } = options;
+  throwIfAborted(signal);
+  const session = await wire.prepare(signal);
+  const { capabilities } = session;
+  const olds = updates.flatMap(({ old }) => old ?? []);
+  const haves = [...new Set([...(options.remoteHas ?? []), ...olds])].filter((oid) =>
+    objects.has(oid)
+  );
+  const list = [...enumerate(objects, updates.map((update) => update.new), haves)];
+  const commands = pushCommands(updates, capabilities, wire.agent);
+  const thin = !capabilities.has("no-thin");
+
+  function* body(): Generator<Buffer, void, undefined> {
+    yield commands;
+    yield* writePack(objects, list, { thin });
+  }
+
+  let sent = false;
+  let report: PushReport;
+  try {
+    const reader = await session.send(bounded(body), { signal, onSent: () => sent = true });
+    try {
+      report = await readPushReport(reader, capabilities, wire.name);
+      while (await reader.packet() !== null);
+    } finally {
+      await reader.close();
+    }
+  } catch (error) {
+    if (!sent) throw signal?.aborted ? abortReason(signal) : error;
+    return afterSending(error, wire.name, updates);
+  }
+  if (report.unpack === "ok" && report.refused.length === 0) {
+    const ok = new Set(report.ok);
+    if (updates.every(({ ref }) => ok.has(ref))) return { status: "won" };
+    return { status: "unknown", message: `${wire.name} did not report on every ref` };
+  }
+  return await refusedOrLost(wire, updates, report, signal);
+}
+
+/** The whole request when it is small, else a function that makes it in chunks. */
+function bounded(body: () => Iterable<Buffer>): Uint8Array | (() => Iterable<Uint8Array>) {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for (const chunk of body()) {
+    chunks.push(chunk);
+    if ((size += chunk.length) > WHOLE) return body;
+  }
+  return Buffer.concat(chunks);
+}
+
+/** The request left; what came back wasn't a report. */
+function afterSending(error: unknown, name: string, updates: readonly RefUpdate[]): PushOutcome {
+  const status = isAgentqError(error) ? error.details?.status : undefined;
+  // The server's front door turned the request away: git-receive-pack never saw it.
+  if (isAgentqError(error, "auth-required", "push-too-large", "origin-not-found")) throw error;
+  if (isAgentqError(error, "forbidden") && status === 403) {
+    const remoteOutput = String(error.details?.remoteOutput ?? "");
+    return {
+      status: "refused",
+      message: error.message,
+      remoteOutput,
+      refs: updates.map(({ ref }) => ({ ref, reason: "HTTP 403" })),
+    };
+  }
+  const why = error instanceof AgentqError ? error.message : String(error);
+  return { status: "unknown", message: `${name} gave no report on the push: ${why}`, cause: error };
+}
+
+async function refusedOrLost(
+  wire: PushWire,
+  updates: readonly RefUpdate[],
+  report: PushReport,
+  signal: AbortSignal | undefined,
+): Promise<PushOutcome> {
+  const names = updates.map(({ ref }) => ref);
+  const moved = async (): Promise<PushOutcome | null> => {
+    const { refs } = await wire.refs(names, signal);
+    const now = (ref: string): Oid | null => refs.get(ref) ?? null;
+    if (updates.every((update) => now(update.ref) === update.new)) return { status: "won" };
+    const differ = updates.filter(({ ref, old }) => now(ref) !== old).map(({ ref }) => ref);
+    if (differ.length === 0) return null;
+    return { status: "lost", message: `${differ.join(", ")} moved meanwhile`, refs: differ };
+  };
+  try {
+    let outcome = await moved();
+    for (const pause of SECOND_LOOKS) {
+      if (outcome !== null) return outcome;
+      await systemClock.sleep(pause, signal);
+      outcome = await moved();
+    }
+    if (outcome !== null) return outcome;
+  } catch (error) {
+    // Refused it was; only whether by a lost race stays open.
+    const why = error instanceof Error ? error.message : String(error);
+    return {
+      status: "unknown",
+      message: `the push failed, and then reading the refs: ${why}`,
+      cause: error,
+    };
+  }
+  const refs = report.refused.length > 0
+    ? report.refused
+    : names.map((ref) => ({ ref, reason: `unpack ${report.unpack}` }));
+  const first = refs[0]!;
+  const message = report.unpack === "ok" ? `${first.ref}: ${first.reason}` : report.unpack;
+  return { status: "refused", message, remoteOutput: report.remoteOutput, refs };
+}

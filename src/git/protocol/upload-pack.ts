@@ -1,0 +1,145 @@
+/**
+ * The requests to git-upload-pack: listing refs and fetching packs, in protocol 2 and in 0/1. Each is
+ * one request with one answer; everything the other side must know is said at once, with `done`.
+ */
+import { Buffer } from "node:buffer";
+import { isOid } from "../oid.ts";
+import { DELIM, FLUSH, pktLine, type PktReader, pktText, sideband } from "../pkt-line.ts";
+import type { Oid, RefSnapshot } from "../types.ts";
+import { broken, saidError } from "./advertisement.ts";
+
+type Capabilities = ReadonlyMap<string, string>;
+
+export interface FetchRequest {
+  readonly wants: readonly Oid[];
+  readonly haves: readonly Oid[];
+  /** Only this many generations of commits. */
+  readonly depth?: number;
+  /** Commits alone, without trees; only where the server filters. */
+  readonly commitsOnly?: boolean;
+}
+
+/** Haves beyond these say little that the first ones didn't. */
+const MAX_HAVES = 1024;
+
+function command(name: string, capabilities: Capabilities, agent: string): Buffer[] {
+  return [
+    pktLine(`command=${name}\n`),
+    pktLine(`agent=${agent}\n`),
+    ...(capabilities.has("object-format") ? [pktLine("object-format=sha1\n")] : []),
+    DELIM,
+  ];
+}
+
+/** Protocol 2: HEAD and the refs that begin with one of the prefixes. */
+export function lsRefsRequest(
+  prefixes: readonly string[],
+  capabilities: Capabilities,
+  agent: string,
+): Buffer {
+  const unborn = (capabilities.get("ls-refs") ?? "").split(" ").includes("unborn");
+  return Buffer.concat([
+    ...command("ls-refs", capabilities, agent),
+    pktLine("symrefs\n"),
+    ...(unborn ? [pktLine("unborn\n")] : []),
+    pktLine("ref-prefix HEAD\n"),
+    ...prefixes.map((prefix) => pktLine(`ref-prefix ${prefix}\n`)),
+    FLUSH,
+  ]);
+}
+
+export async function readLsRefs(reader: PktReader, from: string): Promise<RefSnapshot> {
+  const refs = new Map<string, Oid>();
+  let head: string | null = null;
+  for (;;) {
+    const packet = await reader.packet();
+    if (packet === null) throw broken(from, "stopped in the middle of its list of refs");
+    if (packet.kind === "flush") return { refs, head };
+    const text = pktText(packet);
+    if (text.startsWith("ERR ")) throw saidError(from, text);
+    const [oid = "", name = "", ...attributes] = text.split(" ");
+    const target = attributes.find((word) => word.startsWith("symref-target:"))?.slice(14) ?? null;
+    if (name === "HEAD") head = target;
+    if (oid === "unborn") continue;
+    if (!isOid(oid) || name === "") throw broken(from, "lists a malformed ref");
+    refs.set(name, oid);
+  }
+}
+
+/** True when the server can leave out everything but commits. */
+export function canFilter(version: number, capabilities: Capabilities): boolean {
+  return version === 2
+    ? (capabilities.get("fetch") ?? "").split(" ").includes("filter")
+    : capabilities.has("filter");
+}
+
+export function fetchRequest(
+  version: number,
+  request: FetchRequest,
+  capabilities: Capabilities,
+  agent: string,
+): Buffer {
+  const haves = request.haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`));
+  const filter = request.commitsOnly && canFilter(version, capabilities);
+  if (version === 2) {
+    return Buffer.concat([
+      ...command("fetch", capabilities, agent),
+      ...["thin-pack", "no-progress", "ofs-delta"].map((word) => pktLine(`${word}\n`)),
+      ...request.wants.map((oid) => pktLine(`want ${oid}\n`)),
+      ...(request.depth === undefined ? [] : [pktLine(`deepen ${request.depth}\n`)]),
+      ...(filter ? [pktLine("filter tree:0\n")] : []),
+      ...haves,
+      pktLine("done\n"),
+      FLUSH,
+    ]);
+  }
+  const wanted = ["side-band-64k", "thin-pack", "no-progress", "ofs-delta"]
+    .concat(request.depth === undefined ? [] : ["shallow"])
+    .concat(filter ? ["filter"] : [])
+    .filter((word) => capabilities.has(word));
+  if (capabilities.has("agent")) wanted.push(`agent=${agent}`);
+  return Buffer.concat([
+    ...request.wants.map((oid, i) =>
+      pktLine(`want ${oid}${i === 0 ? ` ${wanted.join(" ")}` : ""}\n`)
+    ),
+    ...(request.depth === undefined ? [] : [pktLine(`deepen ${request.depth}\n`)]),
+    ...(filter ? [pktLine("filter tree:0\n")] : []),
+    FLUSH,
+    ...haves,
+    pktLine("done\n"),
+  ]);
+}
+
+/** The pack in the answer to a fetch, as it arrives. What the server says meanwhile is dropped. */
+export async function* readFetch(
+  version: number,
+  reader: PktReader,
+  capabilities: Capabilities,
+  from: string,
+): AsyncGenerator<Buffer, void, undefined> {
+  if (version === 2) {
+    for (;;) {
+      const packet = await reader.packet();
+      if (packet === null) throw broken(from, "stopped in the middle of its answer");
+      const text = pktText(packet);
+      if (text.startsWith("ERR ")) throw saidError(from, text);
+      if (text === "packfile") break;
+    }
+    yield* sideband(reader, () => {}, from);
+    return;
+  }
+  const banded = capabilities.has("side-band-64k");
+  for (;;) {
+    const packet = await reader.packet();
+    if (packet === null) throw broken(from, "stopped in the middle of its answer");
+    if (packet.kind !== "data") continue; // the end of the shallow section
+    const text = pktText(packet);
+    if (text.startsWith("ERR ")) throw saidError(from, text);
+    if (text.startsWith("shallow ") || text.startsWith("unshallow ")) continue;
+    // Without multi_ack there is one line: the first have in common, or that there is none.
+    if (text === "NAK" || text.startsWith("ACK ")) break;
+    throw broken(from, "answers a fetch with something unknown");
+  }
+  if (banded) yield* sideband(reader, () => {}, from);
+  else yield* reader.rest();
+}
