@@ -74,8 +74,9 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
       if (char === '"') quoted = !quoted;
       else if (char === "\\") {
         const next = source[++at];
-        if (next === "\n") continue;
-        const meant = next === undefined ? undefined : ESCAPES[next];
+        // The end of the file ends a line too.
+        if (next === "\n" || next === undefined) continue;
+        const meant = ESCAPES[next];
         if (meant === undefined) throw bad();
         value += meant;
       } else value += char;
@@ -95,7 +96,7 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
       const name = /[A-Za-z][A-Za-z0-9-]*/y;
       name.lastIndex = at;
       const key = name.exec(source)?.[0];
-      if (key === undefined || section === null) throw bad();
+      if (key === undefined) throw bad();
       at += key.length;
       while (at < source.length && isSpace(source[at]!)) at++;
       let value: string | null = null;
@@ -103,7 +104,9 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
         at++;
         value = readValue();
       } else if (at < source.length && source[at] !== "\n") throw bad();
-      entries.push({ key: `${section}.${key.toLowerCase()}`, value });
+      // Before the first section git takes a key without one, which nothing asks for.
+      const lower = key.toLowerCase();
+      entries.push({ key: section === null ? lower : `${section}.${lower}`, value });
     }
   }
   return entries;
@@ -124,7 +127,8 @@ export function parseBoolean(value: string | null): boolean | undefined {
   if (/^(true|yes|on)$/i.test(value)) return true;
   if (value === "" || /^(false|no|off)$/i.test(value)) return false;
   const number = parseInteger(value);
-  return number === undefined ? undefined : number !== 0;
+  // Git reads these into 32 bits.
+  return number === undefined || Math.abs(number) > 0x7fffffff ? undefined : number !== 0;
 }
 
 /** A whole number with an optional suffix k, m or g; undefined when the text is none. */
