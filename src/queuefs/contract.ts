@@ -54,9 +54,12 @@ export interface Delivery extends Message {
  * process dequeued), the owner in whose name the message was dequeued; then the lease that the backend
  * handed out last is meant, provided that it went to that owner and is still current.
  */
-export type Receipt =
-  | { readonly id: string; readonly lease: string }
-  | { readonly id: string; readonly owner: string };
+export type Receipt = LeaseReceipt | { readonly id: string; readonly owner: string };
+
+export interface LeaseReceipt {
+  readonly id: string;
+  readonly lease: string;
+}
 
 /**
  * - `done`: the delivery was current and what was asked has happened;

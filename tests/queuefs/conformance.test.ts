@@ -4,6 +4,7 @@ import { memoryBackend } from "../../src/queuefs/backends/memory.ts";
 import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
 import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
+import { storeBackend } from "../../src/queuefs/backends/store/backend.ts";
 import { tempDir } from "../helpers/git.ts";
 import { conformance } from "./helpers/conformance.ts";
 import { startCluster, startRedis, startSentinels } from "./helpers/redis.ts";
@@ -12,6 +13,11 @@ conformance("memory", async () => ({ backend: memoryBackend(), close: async () =
 
 conformance("sqlite", async () => ({
   backend: sqliteBackend(join(tempDir(), "queue.db"), { create: true }),
+  close: async () => {},
+}));
+
+conformance("store", async () => ({
+  backend: await storeBackend(join(tempDir(), "store"), { create: true }),
   close: async () => {},
 }));
 

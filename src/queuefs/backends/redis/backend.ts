@@ -155,9 +155,9 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const [pending, processing] = await run(queues.STATUS, queue) as number[];
       return { pending: pending!, processing: processing! };
     },
-    statuses: (wanted) => {
+    statuses: async (wanted) => {
       wanted?.forEach(checkQueueName);
-      return wanted?.length === 0 ? Promise.resolve(new Map()) : statuses(wanted ?? []);
+      return wanted?.length === 0 ? new Map() : await statuses(wanted ?? []);
     },
     complete: async (wanted) => {
       if (wanted.length === 0) return true;

@@ -1,0 +1,284 @@
+/**
+ * Queues in the durable v2 store: the embedded default, link-free and provable, for up to thousands
+ * of messages. One state file is the snapshot; the store's own receipts are the leases.
+ */
+import { randomUUID } from "node:crypto";
+import { AgentqError, isAgentqError } from "../../../errors.ts";
+import {
+  initStore,
+  openStore,
+  type Receipt as StoreReceipt,
+  type Store,
+  type StoreOptions,
+} from "../../../store/mod.ts";
+import { type LeaseClock, systemClock } from "../../clock.ts";
+import type {
+  Delivery,
+  QueueBackend,
+  QueueCounts,
+  Receipt,
+  Recovered,
+  Settlement,
+  UnackedMessage,
+} from "../../contract.ts";
+import { judgeLease } from "../../lease.ts";
+import { checkMessageId, checkQueueName } from "../../names.ts";
+import { freeFailedId, noQueue } from "../shared.ts";
+import { storeDeadLetters } from "./dead-letters.ts";
+import { findClaims, leaseNote, leaseOf, leaseToken, stillHeld } from "./leases.ts";
+import { readStored } from "./objects.ts";
+import { fromClaim, toStorePayload } from "./payload.ts";
+
+export interface StoreBackendOptions extends StoreOptions {
+  /** Initialise a store where there is none. Otherwise `backend-missing`. */
+  create?: boolean;
+  clock?: LeaseClock;
+}
+
+/** Opens the queues of the store in `root`. Throws the store's own errors too. */
+export async function storeBackend(
+  root: string,
+  options: StoreBackendOptions = {},
+): Promise<QueueBackend> {
+  const { create, clock = systemClock, ...storeOptions } = options;
+  const store = await openOrInit(root, create ?? false, storeOptions);
+  const known = new Set<string>();
+
+  const requireQueue = async (queue: string): Promise<string> => {
+    checkQueueName(queue);
+    if (!(await store.snapshot()).queues.has(queue)) {
+      known.delete(queue);
+      throw noQueue(queue);
+    }
+    known.add(queue);
+    return queue;
+  };
+  const count = async (queue: string): Promise<QueueCounts> => {
+    const counts = (await store.snapshot()).queues.get(checkQueueName(queue));
+    if (counts === undefined) throw noQueue(queue);
+    return { pending: counts.pending, processing: counts.processing };
+  };
+
+  /** Settles in one commit what is current; what turns out stale is dropped and the rest tried again. */
+  const settle = async (
+    queue: string,
+    receipts: readonly Receipt[],
+    apply: (held: StoreReceipt[]) => Promise<Settlement[]>,
+  ): Promise<Settlement[]> => {
+    checkQueueName(queue);
+    let held = await findClaims(store, queue, receipts);
+    for (;;) {
+      const current = held.filter((receipt) => receipt !== null);
+      if (current.length === 0) {
+        await requireQueue(queue);
+        return held.map(() => "stale");
+      }
+      try {
+        const outcomes = await apply(current);
+        return held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
+      } catch (error) {
+        if (!isAgentqError(error, "stale-generation", "name-invalid")) throw error;
+        if (isAgentqError(error, "name-invalid")) held = held.map(() => null);
+        else held = await stillHeld(store, queue, held);
+      }
+    }
+  };
+
+  const bury = async (receipt: StoreReceipt, reason: string): Promise<void> => {
+    for (;;) {
+      const taken = new Set((await store.failed.list()).map(({ failedId }) => failedId));
+      const failedId = freeFailedId(receipt.id, (id) => taken.has(id));
+      try {
+        await store.quarantine(receipt, { failedId, reason });
+        return;
+      } catch (error) {
+        if (!isAgentqError(error, "already-exists")) throw error;
+      }
+    }
+  };
+
+  return {
+    kind: "store",
+    label: `store:${root}`,
+    create: async (queue) => await store.createQueue(checkQueueName(queue)),
+    remove: async (queue) => {
+      const names = await store.listQueues(checkQueueName(queue));
+      if (names.length === 0) throw noQueue(queue);
+      await store.removeQueue(queue, { tree: true });
+      const letters = (await store.failed.list()).filter((letter) => names.includes(letter.queue));
+      if (letters.length > 0) await store.failed.prune(letters.map(({ failedId }) => failedId));
+      names.forEach((name) => known.delete(name));
+      return names;
+    },
+    list: (prefix) => store.listQueues(prefix),
+    enqueue: async (queue, messages) => {
+      if (!known.has(checkQueueName(queue)) || messages.length === 0) await requireQueue(queue);
+      const entries = messages.map(({ id, data }) => ({
+        id: id === undefined ? randomUUID() : checkMessageId(id),
+        ...toStorePayload(data),
+      }));
+      await store.enqueueMany(queue, entries);
+      return entries.map(({ id }) => id);
+    },
+    dequeue: async (queue, { owner, leaseMs, count = 1 }) => {
+      checkQueueName(queue);
+      const deliveries: Delivery[] = [];
+      while (deliveries.length < count) {
+        const want = count - deliveries.length;
+        const note = leaseNote(owner, leaseMs, clock());
+        const claims = await store.claim(queue, { count: want, owner: note });
+        for (const claim of claims) {
+          const decoded = fromClaim(claim);
+          if ("problem" in decoded) {
+            await bury(claim.receipt, decoded.problem);
+            continue;
+          }
+          deliveries.push({
+            id: claim.receipt.id,
+            data: decoded.data,
+            lease: leaseToken(claim.receipt),
+            attempts: claim.attempts,
+          });
+        }
+        if (claims.length < want) break;
+      }
+      if (deliveries.length === 0) await requireQueue(queue);
+      return deliveries;
+    },
+    ack: (queue, receipts) =>
+      settle(queue, receipts, async (held) => {
+        await store.ack(...held);
+        return held.map(() => "done");
+      }),
+    requeue: (queue, receipts, { counted = true } = {}) =>
+      settle(queue, receipts, async (held) => {
+        const returned = counted ? await store.requeue(...held) : await store.release(held);
+        return returned.map(({ outcome }) => outcome === "superseded" ? "superseded" : "done");
+      }),
+    fail: async (queue, receipts, reason) => {
+      const settlements: Settlement[] = [];
+      for (const receipt of receipts) {
+        settlements.push(
+          ...await settle(queue, [receipt], async ([held]) => {
+            await bury(held!, reason.toWellFormed());
+            return ["done"];
+          }),
+        );
+      }
+      if (receipts.length === 0) await requireQueue(queue);
+      return settlements;
+    },
+    renew: async (queue, receipts, leaseMs) => {
+      const owners = await ownersOf(store, queue);
+      const settlements = await settle(queue, receipts, async (held) => {
+        // One commit for each owner among them: in practice one.
+        for (const owner of new Set(held.map(({ id }) => owners.get(id) ?? ""))) {
+          const theirs = held.filter(({ id }) => (owners.get(id) ?? "") === owner);
+          await store.renew(theirs, leaseNote(owner, leaseMs, clock()));
+        }
+        return held.map(() => "done");
+      });
+      return settlements;
+    },
+    peek: async (queue) => {
+      checkQueueName(queue);
+      for (let count = 1;; count *= 4) {
+        const claims = await store.peek(queue, { count });
+        for (const claim of claims) {
+          const decoded = fromClaim(claim);
+          if ("data" in decoded) return { id: claim.receipt.id, data: decoded.data };
+        }
+        if (claims.length < count) break;
+      }
+      await requireQueue(queue);
+      return null;
+    },
+    status: count,
+    statuses: async (queues) => {
+      queues?.forEach(checkQueueName);
+      const all = (await store.snapshot()).queues;
+      const names = queues ?? [...all.keys()].sort();
+      return new Map(names.map((name) => {
+        const counts = all.get(name);
+        if (counts === undefined) throw noQueue(name);
+        return [name, { pending: counts.pending, processing: counts.processing }];
+      }));
+    },
+    complete: async (queues) => {
+      queues.forEach(checkQueueName);
+      const all = (await store.snapshot()).queues;
+      return queues.every((name) => {
+        const counts = all.get(name);
+        if (counts === undefined) throw noQueue(name);
+        return counts.unacked === 0;
+      });
+    },
+    messages: async (queue) => {
+      await requireQueue(queue);
+      const all = await store.messages({ queue });
+      const list = (state: "claimed" | "pending"): UnackedMessage[] =>
+        all.filter((each) => each.state === state).map(({ id, reference }) => ({
+          id,
+          state: state === "claimed" ? "processing" : "pending",
+          data: readStored(store, reference),
+        }));
+      return [...list("claimed"), ...list("pending")];
+    },
+    clear: async (queue) => {
+      const cleared = await store.clear(checkQueueName(queue), { claimed: true });
+      if (cleared === 0) await requireQueue(queue);
+      return cleared;
+    },
+    recover: async (queue, { staleMs } = {}) => {
+      if (queue !== null) await requireQueue(queue);
+      // The common case, nothing claimed, takes no lock.
+      const counts = (await store.snapshot()).queues;
+      const claimed = queue === null
+        ? [...counts.values()].some(({ processing }) => processing > 0)
+        : (counts.get(queue)?.processing ?? 0) > 0;
+      if (!claimed) return [];
+      const now = clock();
+      const chosen: Omit<Recovered, "outcome">[] = [];
+      const returned = await store.release((message) => {
+        const lease = leaseOf(message);
+        // Claimed by a user of the store who keeps no leases: nothing tells its age.
+        const why = lease === null
+          ? (staleMs === 0 ? "lease-expired" : "held")
+          : judgeLease(lease, now, staleMs);
+        if (why === "held") return false;
+        chosen.push({ queue: message.queue, id: message.id, why });
+        return true;
+      }, { countAttempt: true, ...(queue === null ? {} : { queue }) });
+      return chosen.map((each, i) => ({ ...each, outcome: returned[i]!.outcome }));
+    },
+    failed: storeDeadLetters(store, requireQueue),
+    close: async () => {},
+  };
+}
+
+async function ownersOf(store: Store, queue: string): Promise<Map<string, string>> {
+  checkQueueName(queue);
+  const claimed = await store.messages({ queue, state: "claimed" });
+  return new Map(claimed.map((message) => [message.id, leaseOf(message)?.owner ?? ""]));
+}
+
+async function openOrInit(root: string, create: boolean, options: StoreOptions): Promise<Store> {
+  try {
+    return await openStore(root, options);
+  } catch (error) {
+    if (!isAgentqError(error, "store-missing")) throw error;
+    if (!create) {
+      throw new AgentqError("backend-missing", `there is no store in ${root}`, {
+        cause: error,
+        hint: "Create a queue there with `agentq queue create NAME`, or correct --backend.",
+      });
+    }
+  }
+  try {
+    await initStore(root, options);
+  } catch (error) {
+    // Somebody else was faster.
+    if (!isAgentqError(error, "store-exists")) throw error;
+  }
+  return await openStore(root, options);
+}

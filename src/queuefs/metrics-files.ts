@@ -1,0 +1,94 @@
+/**
+ * Where worker processes leave their counters for `queue metrics`: one small file for each worker,
+ * replaced whole. A new worker goes on counting in the file of one that is proven gone (taken over by
+ * a rename, which only one can win), so there are never more files than there were workers at once.
+ */
+import { createHash } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import * as z from "zod/mini";
+import { addMetrics, emptyMetrics, type WorkerMetrics } from "./metrics.ts";
+import { parseOwner } from "./owner.ts";
+
+const counter = z.int().check(z.gte(0));
+const fileSchema = z.object({
+  processed: counter,
+  requeue_count: counter,
+  error_count: counter,
+  failed_count: counter,
+  recovered_count: counter,
+  stale_count: counter,
+});
+
+/** The directory for one queue of one backend, below agentq's state directory. */
+export function metricsDirectory(
+  stateDirectory: string,
+  backendLabel: string,
+  queue: string,
+): string {
+  const name = createHash("sha256").update(`${backendLabel}\n${queue}`).digest("hex").slice(0, 32);
+  return join(stateDirectory, "queue-metrics", name);
+}
+
+export interface MetricsFile {
+  /** Writes what is counted so far. Telemetry: not synced, and a failure is not an error. */
+  save(metrics: WorkerMetrics): void;
+}
+
+/** Opens this worker's file; what it saves is added to what the file held when it was taken over. */
+export function openMetricsFile(directory: string, owner: string): MetricsFile {
+  const path = join(directory, `${owner}.json`);
+  let base = emptyMetrics();
+  try {
+    mkdirSync(directory, { recursive: true });
+    for (const name of readdirSync(directory)) {
+      const other = parseOwner(name.replace(/\.json$/, ""));
+      if (!name.endsWith(".json") || other.kind !== "worker" || other.liveness() !== "gone") {
+        continue;
+      }
+      try {
+        renameSync(join(directory, name), path);
+      } catch {
+        continue; // Another new worker was faster.
+      }
+      base = readMetrics(path) ?? base;
+      break;
+    }
+  } catch {
+    // Counting goes on in memory.
+  }
+  return {
+    save(metrics) {
+      try {
+        const temporary = `${path}.tmp`;
+        writeFileSync(temporary, JSON.stringify(addMetrics(base, metrics)));
+        renameSync(temporary, path);
+      } catch {
+        // The next save may work.
+      }
+    },
+  };
+}
+
+/** The sum over all workers that ever left their counters there. */
+export function readAllMetrics(directory: string): WorkerMetrics {
+  let names: string[];
+  try {
+    names = readdirSync(directory).filter((name) => name.endsWith(".json"));
+  } catch {
+    names = [];
+  }
+  return names.map((name) => readMetrics(join(directory, name)) ?? emptyMetrics()).reduce(
+    addMetrics,
+    emptyMetrics(),
+  );
+}
+
+function readMetrics(path: string): WorkerMetrics | null {
+  try {
+    const parsed = fileSchema.safeParse(JSON.parse(readFileSync(path, "utf8")));
+    return parsed.success ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}

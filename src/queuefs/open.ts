@@ -1,0 +1,60 @@
+/** From a backend's address to the backend; only the module that is needed is loaded. */
+import process from "node:process";
+import { AgentqError } from "../errors.ts";
+import type { QueueBackend } from "./contract.ts";
+
+export interface OpenOptions {
+  /** Make the store or database where there is none. Otherwise `backend-missing`. */
+  readonly create?: boolean;
+  /** Prove a stale store lock's owner gone and go on (`store:` only). */
+  readonly recoverStale?: boolean;
+  /** Where Redis users and passwords come from; the process's environment unless given. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Opens `memory:`, `store:DIR`, `sqlite:FILE`, `v1:DIR`, `redis://…` or `rediss://…`.
+ * Throws `usage` for anything else, and what the backend throws.
+ */
+export async function openBackend(url: string, options: OpenOptions = {}): Promise<QueueBackend> {
+  const colon = url.indexOf(":");
+  const scheme = url.slice(0, Math.max(0, colon));
+  const rest = url.slice(colon + 1);
+  const create = options.create ?? false;
+  switch (scheme) {
+    case "memory":
+      return (await import("./backends/memory.ts")).memoryBackend();
+    case "sqlite": {
+      requirePath(rest, scheme);
+      const { sqliteBackend } = await import("./backends/sqlite/backend.ts");
+      return sqliteBackend(rest, { create });
+    }
+    case "store": {
+      requirePath(rest, scheme);
+      const { storeBackend } = await import("./backends/store/backend.ts");
+      const { recoverStale } = options;
+      return await storeBackend(rest, {
+        create,
+        ...(recoverStale === undefined ? {} : { recoverStale }),
+      });
+    }
+    case "redis":
+    case "rediss": {
+      const [{ parseRedisUrl }, { redisBackend }] = await Promise.all([
+        import("./backends/redis/address.ts"),
+        import("./backends/redis/backend.ts"),
+      ]);
+      return await redisBackend(parseRedisUrl(url, options.env ?? process.env));
+    }
+    default:
+      throw new AgentqError("usage", "the backend is none that agentq knows", {
+        hint: "Use store:DIR, sqlite:FILE, v1:DIR, redis://HOST[:PORT] or rediss://HOST[:PORT].",
+      });
+  }
+}
+
+function requirePath(path: string, scheme: string): void {
+  if (path === "" || path.includes("\0")) {
+    throw new AgentqError("usage", `${scheme}: needs a path after the colon`);
+  }
+}
