@@ -71,6 +71,7 @@ export function updateRef(home: RefHome, change: RefChange): void {
   if (change.ref !== "HEAD") checkRefName(change.ref);
   const through = change.noDeref ? null : resolveRef(home, change.ref);
   const name = through?.name ?? change.ref;
+  if (!through?.oid) checkAbove(home, name);
   withLock(`${refPath(home, name)}.lock`, name, () => {
     const value = readRefUncached(home, name);
     const current = value?.oid ?? (change.noDeref ? resolveRef(home, name)?.oid : null) ?? null;
@@ -82,7 +83,7 @@ export function updateRef(home: RefHome, change: RefChange): void {
       );
     }
     if (change.new === null) return remove(home, name);
-    if (value === null) checkRoom(home, name);
+    if (value === null && name.startsWith("refs/")) checkBelow(home, name);
     const logged = change.ref === name ? [name] : [name, change.ref];
     if (name === readHeadTarget(home) && !logged.includes("HEAD")) logged.push("HEAD");
     put(home, name, `${change.new}\n`, () => {
@@ -141,22 +142,26 @@ function withLock(path: string, name: string, work: () => void): void {
   }
 }
 
-/** Refuses a new ref whose name another ref's name begins, or that begins another's. */
-function checkRoom(home: RefDirectories, name: string): void {
-  if (!name.startsWith("refs/")) return;
-  const conflict = (other: string) =>
-    new AgentqError("ref-name-invalid", `${name} cannot exist beside ${other}.`, {
-      hint: "Rename or delete one of them.",
-      details: { ref: name, conflict: other },
-    });
+const nameConflict = (name: string, other: string) =>
+  new AgentqError("ref-name-invalid", `${name} cannot exist beside ${other}.`, {
+    hint: "Rename or delete one of them.",
+    details: { ref: name, conflict: other },
+  });
+
+/** Refuses a name that begins with another ref's: its lock could not even be created. */
+function checkAbove(home: RefDirectories, name: string): void {
   const parts = name.split("/");
   for (let length = 2; length < parts.length; length++) {
     const above = parts.slice(0, length).join("/");
-    if (isRefName(above) && readRefUncached(home, above) !== null) throw conflict(above);
+    if (isRefName(above) && readRefUncached(home, above) !== null) throw nameConflict(name, above);
   }
+}
+
+/** Refuses a name that other refs' names begin with. */
+function checkBelow(home: RefDirectories, name: string): void {
   const below = withPackedRefs(home.commonDir, (refs) => refs.list(`${name}/`)[0]);
-  if (below) throw conflict(below.name);
-  if (!removeEmpty(refPath(home, name))) throw conflict(`${name}/…`);
+  if (below) throw nameConflict(name, below.name);
+  if (!removeEmpty(refPath(home, name))) throw nameConflict(name, `${name}/…`);
 }
 
 /** Removes a tree of empty directories; false when there is something in it. */

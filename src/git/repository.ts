@@ -151,7 +151,7 @@ export function openRepository(start: string, options: OpenOptions = {}): Reposi
         env.GIT_OBJECT_DIRECTORY ? resolve(env.GIT_OBJECT_DIRECTORY) : join(commonDir, "objects"),
         {
           sharedMode: () => sharedRepositoryMode(repository.config),
-          promisor: () => format.promisor,
+          promisor: () => format.promisor ?? promisorRemote(repository.config),
           shallow: () => readShallow(commonDir),
         },
       );
@@ -164,6 +164,12 @@ export function openRepository(start: string, options: OpenOptions = {}): Reposi
     close: () => objects?.close(),
   };
   return repository;
+}
+
+/** The first remote that promised objects: a clone with a filter sets this, not always the extension. */
+function promisorRemote(config: GitConfig): string | null {
+  const promises = (remote: string) => config.getBoolean(`remote.${remote}.promisor`) === true;
+  return config.subsections("remote").find(promises) ?? null;
 }
 
 function readHead(gitDir: string, commonDir: string): Head {

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import { rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { AgentqError } from "../../src/errors.ts";
-import { countBetween, isAncestor, mergeBases } from "../../src/git/history.ts";
+import { isAgentqError } from "../../src/errors.ts";
+import { type CommitReader, countBetween, isAncestor, mergeBases } from "../../src/git/history.ts";
 import { openRepository } from "../../src/git/repository.ts";
-import { git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
+import { commit, git, makeRepo, tryGit } from "../helpers/git.ts";
 
 /** A history to make: each commit's parents (indexes of earlier ones) and its time. */
 interface Shape {
@@ -114,4 +114,83 @@ describe("history, compared with git on generated ones", () => {
       });
     }
   }
+});
+
+/** Counts the commits a walk asks for. */
+function counting(reader: CommitReader): CommitReader & { asked(): number } {
+  let asked = 0;
+  return {
+    ...reader,
+    read: (oid) => {
+      asked++;
+      return reader.read(oid);
+    },
+    commitInfo: undefined,
+    asked: () => asked,
+  };
+}
+
+describe("what walks cost and where they end", () => {
+  const dir = makeRepo();
+  let stream = "";
+  for (let i = 0; i < 2000; i++) {
+    stream += `commit refs/heads/main\ncommitter C <c@example.com> ${
+      1_700_000_000 + i * 60
+    } +0000\ndata 1\nx\n\n`;
+  }
+  assert.equal(tryGit(dir, ["fast-import", "--quiet"], { input: stream }).status, 0);
+  const { objects } = openRepository(dir);
+  const tip = git(dir, "rev-parse", "main");
+  const back = (n: number) => git(dir, "rev-parse", `main~${n}`);
+
+  test("a recent ancestor is found, and a newer commit ruled out, after reading few commits", () => {
+    for (
+      const [ancestor, descendant, answer] of [[back(20), tip, true], [
+        tip,
+        back(20),
+        false,
+      ]] as const
+    ) {
+      const reader = counting(objects);
+      assert.equal(isAncestor(reader, ancestor, descendant), answer);
+      assert.ok(reader.asked() < 30, String(reader.asked()));
+    }
+    const reader = counting(objects);
+    assert.deepEqual(mergeBases(reader, back(20), tip), [back(20)]);
+    assert.equal(countBetween(reader, back(20), tip), 20);
+    assert.ok(reader.asked() < 80, String(reader.asked()));
+    assert.equal(countBetween(objects, null, tip), 2000);
+    assert.equal(countBetween(objects, tip, tip), 0);
+  });
+
+  test("a plain reader without commitInfo() gives the same answers", () => {
+    const { read, has, stat } = objects;
+    assert.deepEqual(mergeBases({ read, has, stat }, back(5), tip), [back(5)]);
+  });
+
+  test("histories that share nothing have no base", () => {
+    git(dir, "checkout", "-q", "--orphan", "other");
+    const other = commit(dir, "unrelated");
+    assert.deepEqual(mergeBases(objects, other, tip), []);
+    assert.equal(isAncestor(objects, other, tip), false);
+  });
+
+  test("a commit that is missing on the way is an error, not an answer", () => {
+    const missing = "1".repeat(40);
+    const input =
+      `commit refs/heads/broken\ncommitter C <c@example.com> 1700000000 +0000\ndata 1\nx\n\n`;
+    assert.equal(tryGit(dir, ["fast-import", "--quiet"], { input }).status, 0);
+    const raw = `tree ${git(dir, "rev-parse", "broken^{tree}")}\nparent ${missing}\n` +
+      "author A <a@example.com> 1700000001 +0000\ncommitter A <a@example.com> 1700000001 +0000\n\nx\n";
+    const oid = objects.write("commit", new TextEncoder().encode(raw));
+    const gone = (error: unknown) =>
+      isAgentqError(error, "object-missing") && error.details?.oid === missing;
+    assert.throws(() => mergeBases(objects, oid, tip), gone);
+    assert.throws(() => isAncestor(objects, tip, oid), gone);
+    assert.throws(() => countBetween(objects, tip, oid), gone);
+    assert.throws(
+      () => mergeBases(objects, git(dir, "rev-parse", "broken^{tree}"), tip),
+      (error) => isAgentqError(error, "repository-corrupt"),
+    );
+  });
 });
