@@ -23,8 +23,17 @@ import { type CommitGraph, type CommitInfo, openCommitGraph } from "./commit-gra
 import { parseCommitLinks } from "./commit.ts";
 import { hashObject } from "./oid.ts";
 import { openPack, type Pack } from "./pack.ts";
+import { storePack } from "./pack-store.ts";
+import { tidyPacks } from "./pack-tidy.ts";
 import { createSlicePool, FileVanished, type SlicePool } from "./slices.ts";
-import type { FetchTarget, ObjectType, Oid, RawObject } from "./types.ts";
+import {
+  EMPTY_TREE,
+  type FetchTarget,
+  type ObjectReader,
+  type ObjectType,
+  type Oid,
+  type RawObject,
+} from "./types.ts";
 
 export interface ObjectStoreOptions {
   /** Bytes of pack slices, and of delta bases, that may be kept; 32 and 16 MiB unless given. */
@@ -40,6 +49,8 @@ export interface ObjectStoreOptions {
 export interface ObjectStore extends FetchTarget {
   /** The repository's own object directory. */
   readonly directory: string;
+  /** Reads the empty tree also where it is not stored, as git does; `has` tells whether it is. */
+  read(oid: Oid): RawObject;
   /** Own directory first, then the alternates. */
   directories(): readonly string[];
   /**
@@ -50,8 +61,10 @@ export interface ObjectStore extends FetchTarget {
   /** Ids that begin with `prefix` (4 to 40 hex digits), at most `limit` of them. */
   prefixed(prefix: string, limit?: number): Oid[];
   /**
-   * Runs `work`; what it writes becomes durable together when it returns, with few syncs, and is readable
-   * within at once. When `work` throws, nothing is kept.
+   * Runs `work`; what it writes is readable within at once and becomes durable together when `work`
+   * returns: one small pack, three syncs. When `work` throws, what it wrote is dropped (beyond 32 MiB,
+   * unreferenced parts may already be on disk). Until the outermost batch has returned, nothing may
+   * refer to its objects.
    */
   batch<T>(work: () => T): T;
   /** Closes descriptors and drops caches; the next read opens them again. */
@@ -61,6 +74,8 @@ export interface ObjectStore extends FetchTarget {
 const SLICE_BYTES = 32 * 1024 * 1024;
 const BASE_BYTES = 16 * 1024 * 1024;
 const COMMITS = 16_384;
+/** What a batch holds in memory before it begins to write. */
+const BATCH_BYTES = 32 * 1024 * 1024;
 
 interface Source {
   readonly directory: string;
@@ -80,6 +95,7 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   let shallow: ReadonlySet<Oid> | null = null;
   let graph: CommitGraph | null | undefined;
   let pending: Map<Oid, LooseObject> | null = null;
+  let pendingBytes = 0;
 
   function packDirectoryTime(source: Source): bigint {
     return statSync(`${source.directory}/pack`, { bigint: true, throwIfNoEntry: false })?.mtimeNs ??
@@ -213,7 +229,10 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
       (directory) => readLoose(directory, oid),
       false,
     );
-    if (!object) throw missing(oid);
+    if (!object) {
+      if (oid === EMPTY_TREE) return { type: "tree", data: new Uint8Array() };
+      throw missing(oid);
+    }
     // zlib's checksum covers a stream, not which stream a damaged header or index led to.
     if (hashObject(object.type, object.data) !== oid) {
       throw new AgentqError(
@@ -271,6 +290,25 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
     ) === true;
   }
 
+  /** Makes what a batch has collected durable. A pack costs three syncs, a loose object two each. */
+  function flush(): void {
+    const objects = pending ?? new Map<Oid, LooseObject>();
+    const sharedMode = options.sharedMode?.() ?? 0;
+    if (objects.size <= 1) writeLoose(objectsDir, [...objects.values()], sharedMode);
+    else {
+      const reader: ObjectReader = {
+        read: (oid) => objects.get(oid)!,
+        has: (oid) => objects.has(oid),
+        stat: (oid) => ({ type: objects.get(oid)!.type, size: objects.get(oid)!.data.length }),
+      };
+      storePack(`${objectsDir}/pack`, reader, [...objects.values()], { sharedMode });
+      tidyPacks(`${objectsDir}/pack`, sharedMode);
+      list(own);
+    }
+    objects.clear();
+    pendingBytes = 0;
+  }
+
   return {
     directory: objectsDir,
     packDirectory: `${objectsDir}/pack`,
@@ -286,8 +324,9 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
         (directory) => statLoose(directory, oid),
         false,
       );
-      if (!found) throw missing(oid);
-      return found;
+      if (found) return found;
+      if (oid === EMPTY_TREE) return { type: "tree", size: 0 };
+      throw missing(oid);
     },
     has,
     prefixed(prefix, limit = 2) {
@@ -307,8 +346,11 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
     write(type: ObjectType, data: Uint8Array): Oid {
       const oid = hashObject(type, data);
       if (pending?.has(oid) || freshen(oid)) return oid;
-      if (pending) pending.set(oid, { oid, type, data });
-      else writeLoose(objectsDir, [{ oid, type, data }], options.sharedMode?.() ?? 0);
+      if (pending) {
+        pending.set(oid, { oid, type, data });
+        pendingBytes += data.length;
+        if (pendingBytes > BATCH_BYTES) flush();
+      } else writeLoose(objectsDir, [{ oid, type, data }], options.sharedMode?.() ?? 0);
       return oid;
     },
     batch<T>(work: () => T): T {
@@ -316,10 +358,11 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
       pending = new Map();
       try {
         const result = work();
-        writeLoose(objectsDir, [...pending.values()], options.sharedMode?.() ?? 0);
+        flush();
         return result;
       } finally {
         pending = null;
+        pendingBytes = 0;
       }
     },
     refresh() {

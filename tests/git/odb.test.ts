@@ -19,6 +19,7 @@ import { deflateSync } from "node:zlib";
 import { isAgentqError } from "../../src/errors.ts";
 import { type ObjectStore, openObjectStore } from "../../src/git/odb.ts";
 import { hashObject } from "../../src/git/oid.ts";
+import { EMPTY_TREE } from "../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
 
 const objectsOf = (dir: string) =>
@@ -429,6 +430,46 @@ describe("writing objects", () => {
       }), /stop/);
     assert.equal(store.has(lost), false);
     assert.deepEqual(leftovers(dir), []);
+  });
+
+  test("a batch larger than what is held in memory, and batches within batches", () => {
+    const dir = makeRepo();
+    const store = openObjectStore(objectsOf(dir));
+    const block = Buffer.alloc(3 * 1024 * 1024, "block ");
+    const oids = store.batch(() =>
+      Array.from({ length: 16 }, (_, i) => {
+        block.writeUInt32BE(i);
+        const oid = store.batch(() => store.write("blob", Buffer.from(block)));
+        assert.equal(store.stat(oid).size, block.length);
+        return oid;
+      })
+    );
+    for (const oid of oids) assert.equal(git(dir, "cat-file", "-t", oid), "blob");
+    assert.ok(packsIn(dir).length >= 2);
+    assert.deepEqual(leftovers(dir), []);
+  });
+
+  test("many batches leave few packs", () => {
+    const dir = makeRepo();
+    const store = openObjectStore(objectsOf(dir));
+    const oids: string[] = [];
+    for (let i = 0; i < 100; i++) {
+      store.batch(() => {
+        for (const part of ["a", "b"]) oids.push(store.write("blob", Buffer.from(`${part} ${i}`)));
+      });
+    }
+    assert.ok(packsIn(dir).length < 40, String(packsIn(dir).length));
+    for (const oid of oids) assert.equal(store.read(oid).type, "blob");
+    assert.equal(tryGit(dir, ["fsck", "--full"]).status, 0);
+  });
+
+  test("the empty tree can be read where it is not stored", () => {
+    const store = openObjectStore(objectsOf(makeRepo()));
+    assert.deepEqual(store.read(EMPTY_TREE), { type: "tree", data: new Uint8Array() });
+    assert.deepEqual(store.stat(EMPTY_TREE), { type: "tree", size: 0 });
+    assert.equal(store.has(EMPTY_TREE), false);
+    assert.equal(store.write("tree", new Uint8Array()), EMPTY_TREE);
+    assert.equal(store.has(EMPTY_TREE), true);
   });
 
   test("core.sharedRepository's permissions", () => {
