@@ -4,11 +4,11 @@
  * Virtual commits (merges of merge bases) live in the graph only. Their ids cannot clash with real ones.
  */
 import { parseCommitLinks } from "../git/commit.ts";
-import type { ObjectReader, Oid } from "../git/types.ts";
+import { commitInfo, type CommitReader } from "../git/history.ts";
+import type { Oid } from "../git/types.ts";
 
 export interface GraphCommit {
   readonly oid: Oid;
-  readonly tree: Oid;
   /** Committer time in seconds. */
   readonly time: number;
   readonly parentOids: readonly Oid[];
@@ -23,6 +23,7 @@ export interface GraphCommit {
 
 export interface CommitGraph {
   get(oid: Oid): GraphCommit;
+  tree(oid: Oid): Oid;
   parents(commit: GraphCommit): readonly GraphCommit[];
   /** A commit that exists in this graph alone. */
   addVirtual(tree: Oid, parents: readonly Oid[]): Oid;
@@ -30,28 +31,31 @@ export interface CommitGraph {
   nextWalk(): number;
 }
 
-/** A graph that parses each commit once. `shallow` commits have no parents. */
-export function commitGraph(db: ObjectReader, shallow?: ReadonlySet<Oid>): CommitGraph {
+/** A graph that reads each commit once. `shallow` commits have no parents. */
+export function commitGraph(db: CommitReader, shallow?: ReadonlySet<Oid>): CommitGraph {
   const commits = new Map<Oid, GraphCommit>();
+  const trees = new Map<Oid, Oid>();
   let virtual = 0;
   let walks = 0;
-  const add = (oid: Oid, tree: Oid, parentOids: readonly Oid[], time: number): GraphCommit => {
-    const commit = { oid, tree, time, parentOids, links: null, walk: 0, marks: 0, waiting: 0 };
+  const add = (oid: Oid, parentOids: readonly Oid[], time: number): GraphCommit => {
+    const commit = { oid, time, parentOids, links: null, walk: 0, marks: 0, waiting: 0 };
     commits.set(oid, commit);
     return commit;
   };
   const get = (oid: Oid): GraphCommit => {
     const known = commits.get(oid);
     if (known) return known;
-    const { tree, parents, time } = parseCommitLinks(db.read(oid).data, oid);
-    return add(oid, tree, shallow?.has(oid) ? [] : parents, time);
+    const { parents, time } = commitInfo(db, oid);
+    return add(oid, shallow?.has(oid) ? [] : parents, time);
   };
   return {
     get,
+    tree: (oid) => trees.get(oid) ?? parseCommitLinks(db.read(oid).data, oid).tree,
     parents: (commit) => commit.links ??= commit.parentOids.map(get),
     addVirtual(tree, parents) {
       const oid = `virtual-${++virtual}`;
-      add(oid, tree, parents, Math.max(0, ...parents.map((parent) => get(parent).time)));
+      trees.set(oid, tree);
+      add(oid, parents, Math.max(0, ...parents.map((parent) => get(parent).time)));
       return oid;
     },
     nextWalk: () => ++walks,

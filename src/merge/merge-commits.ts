@@ -52,7 +52,7 @@ function mergeRecursively(
   ours: Oid,
   theirs: Oid,
   bases: readonly Oid[],
-): TreeMerge {
+): TreeMerge & { baseTree: Oid } {
   const abbreviate = context.options.abbreviate ?? ((oid: Oid) => oid.slice(0, 7));
   let base: Oid | undefined;
   let baseLabel = "empty tree";
@@ -73,14 +73,12 @@ function mergeRecursively(
     );
     base = graph.addVirtual(tree, [base, next]);
   }
-  return mergeThree(
+  const baseTree = base === undefined ? EMPTY_TREE : graph.tree(base);
+  const merged = mergeThree(
     context,
     depth,
     [baseLabel, labels[0], labels[1]],
-    [
-      base === undefined ? EMPTY_TREE : graph.get(base).tree,
-      graph.get(ours).tree,
-      graph.get(theirs).tree,
-    ],
+    [baseTree, graph.tree(ours), graph.tree(theirs)],
   );
+  return { ...merged, baseTree };
 }

@@ -1,6 +1,7 @@
 /** New objects kept in memory on top of a database that is only read. */
 import { hashObject } from "../git/oid.ts";
-import type { ObjectDatabase, ObjectReader, ObjectType, Oid, RawObject } from "../git/types.ts";
+import { commitInfo, type CommitReader } from "../git/history.ts";
+import type { ObjectDatabase, ObjectType, Oid, RawObject } from "../git/types.ts";
 
 /** An object that exists in the overlay alone. */
 export interface NewObject {
@@ -9,7 +10,7 @@ export interface NewObject {
   readonly data: Uint8Array;
 }
 
-export interface Overlay extends ObjectDatabase {
+export interface Overlay extends ObjectDatabase, CommitReader {
   /** What was written and isn't in the database below, in the order of writing (blobs before trees). */
   newObjects(): readonly NewObject[];
 }
@@ -18,7 +19,7 @@ export interface Overlay extends ObjectDatabase {
  * An object database that writes nothing to disk: a merge can be computed, judged and thrown away, or
  * its {@link Overlay.newObjects} stored.
  */
-export function overlay(below: ObjectReader): Overlay {
+export function overlay(below: CommitReader): Overlay {
   const added = new Map<Oid, NewObject>();
   return {
     read(oid: Oid): RawObject {
@@ -36,6 +37,7 @@ export function overlay(below: ObjectReader): Overlay {
       if (!added.has(oid) && !below.has(oid)) added.set(oid, { oid, type, data });
       return oid;
     },
+    commitInfo: (oid) => commitInfo(below, oid),
     newObjects: () => [...added.values()],
   };
 }

@@ -44,6 +44,8 @@ export interface MergeResult {
   readonly ours: Oid;
   readonly theirs: Oid;
   readonly bases: readonly Oid[];
+  /** The tree both sides were compared with: the base's, or that of the merged bases. */
+  readonly baseTree: Oid;
   readonly clean: boolean;
   /** The merged tree; with conflicts it holds the marked files, as `git merge-tree` writes it. */
   readonly tree: Oid;
