@@ -101,7 +101,9 @@ export function repositoryOpener(repo: string | undefined): () => Repository | n
   return () => {
     if (opened !== undefined) return opened;
     try {
-      opened = openRepository(repo ?? process.cwd());
+      opened = repo === undefined
+        ? openRepository(process.cwd(), { env: process.env })
+        : openRepository(repo);
     } catch (error) {
       if (
         repo !== undefined || !(error instanceof AgentqError) || error.code !== "not-a-repository"
