@@ -154,6 +154,8 @@ scenario("branch and namespace names that git wouldn't take are refused by name"
     assert.notEqual(result.json.error.code, "internal", namespace);
   }
   assert.equal(allRefs(origin), before);
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  checkLaws(origin);
 });
 
 scenario("branches whose queues would collide are refused with a clear error", async () => {

@@ -4,10 +4,11 @@ import { Buffer } from "node:buffer";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git, tempDir, tryGit } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
+  chainRef,
   makeOrigin,
   SHARED_FILE,
   shellQuote,
@@ -15,7 +16,7 @@ import {
   verifyCommand,
 } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
-import { weaveSubmit } from "./harness/weave.ts";
+import { chainCommit } from "./harness/weave.ts";
 
 type TreeEntry = { mode: string; name: string; content: string | TreeEntry[] };
 
@@ -54,11 +55,28 @@ function lenientOrigin(): TestOrigin {
 }
 
 /** A commit of a hand-made tree (beside the first commit's files) on top of the first commit. */
-function hostileCommit(origin: TestOrigin, agent: Agent, entries: readonly TreeEntry[]): string {
+function hostileCommit(origin: TestOrigin, repo: string, entries: readonly TreeEntry[]): string {
   const base = [file("shared.txt", SHARED_FILE), file("README", "hello\n")];
-  const tree = writeTree(agent.dir, [...base, ...entries]);
-  const run = tryGit(agent.dir, ["commit-tree", "-p", origin.initial, "-m", "hostile", tree]);
+  const tree = writeTree(repo, [...base, ...entries]);
+  const run = tryGit(repo, ["commit-tree", "-p", origin.initial, "-m", "hostile", tree]);
   return run.stdout.trim();
+}
+
+/** Puts ticket 0 for such a commit into the origin itself, as a broken or lenient server would have it. */
+function plantTicket(origin: TestOrigin, entries: readonly TreeEntry[]): void {
+  const candidate = hostileCommit(origin, origin.dir, entries);
+  const genesis = chainCommit(origin.dir, [], { kind: "genesis", chain: "queue" });
+  const ticket = chainCommit(origin.dir, [genesis, candidate], {
+    kind: "ticket",
+    ticket: 0,
+    candidate,
+    submitter: "evil-1-x",
+    verify_cmd: "true",
+    verify_timeout: 60,
+    check: null,
+    checkers: null,
+  });
+  git(origin.dir, "update-ref", chainRef(origin, "queue"), ticket);
 }
 
 const OUTSIDE = "/tmp/agentq-e2e-escaped";
@@ -88,13 +106,13 @@ for (const [name, entries] of TREES) {
     const origin = lenientOrigin();
     const evil = makeAgent(origin);
     const good = makeAgent(origin);
-    const candidate = hostileCommit(origin, evil, entries);
+    const candidate = hostileCommit(origin, evil.dir, entries);
     git(evil.dir, "update-ref", "refs/heads/evil", candidate);
     agentCommit(good, { "good.txt": "good\n" });
     const direct = await run(evil, ["submit", "--candidate", candidate, "--no-wait", "--json"]);
     assert.ok([0, 2].includes(direct.status!), direct.stdout + direct.stderr);
-    // Another client enqueues it anyway: real git's push takes it.
-    if (direct.status !== 0) weaveSubmit(origin, evil.dir, candidate, { verifyCmd: "true" });
+    // Another client enqueues it anyway, past every check of a push.
+    if (direct.status !== 0) plantTicket(origin, entries);
     const head = readFileSync(join(good.dir, ".git/HEAD"), "utf8");
     const config = readFileSync(join(good.dir, ".git/config"), "utf8");
     const result = await runJson(good, ["submit", "--verify-cmd", "test -f good.txt"]);
@@ -119,7 +137,7 @@ scenario(
     writeFileSync(join(outside, "file"), "precious\n");
     const lander = makeAgent(origin);
     const a = makeAgent(origin);
-    const first = hostileCommit(origin, a, [link("d", outside)]);
+    const first = hostileCommit(origin, a.dir, [link("d", outside)]);
     git(a.dir, "reset", "-q", "--hard", first);
     await runJson(a, ["submit", "--no-wait", "--verify-cmd", verifyCommand(origin, "test -L d")]);
     git(a.dir, "rm", "-q", "d");

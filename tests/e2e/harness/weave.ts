@@ -52,6 +52,9 @@ function fetchChains(origin: TestOrigin, dir: string): void {
   );
 }
 
+/** How often an enqueue may lose its race before the push is taken for refused. */
+const TRIES = 20;
+
 /** Enqueues `candidate` and gives its ticket number. */
 export function weaveSubmit(
   origin: TestOrigin,
@@ -59,7 +62,7 @@ export function weaveSubmit(
   candidate: string,
   options: { verifyCmd?: string; check?: string; timeout?: number } = {},
 ): number {
-  for (;;) {
+  for (let tries = 0; tries < TRIES; tries++) {
     fetchChains(origin, dir);
     const chain = readChain(origin, "queue");
     const old = chain.at(-1)?.oid ?? null;
@@ -79,6 +82,7 @@ export function weaveSubmit(
       return ticket;
     }
   }
+  throw new Error("the ticket could not be pushed");
 }
 
 /** Takes the free lock, lands every ticket that is queued, releases. Conflicts are refused. */
