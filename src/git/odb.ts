@@ -1,14 +1,9 @@
 /**
- * The object database of a repository: its packs and loose objects, and those of its alternates.
- *
- * Looking an object up: the pack that answered last, the other known packs, the loose file, the
- * alternates in the same way; then, once, the pack directories are listed again, because another git
- * may have repacked meanwhile; only then is the object missing. A pack that vanishes under our hands is
- * dropped and the search begun again.
+ * The object database of a repository: its packs and loose objects, and those of its alternates. What is
+ * read is checked against its id; what is written is durable before it can be seen.
  */
-import { readdirSync, statSync, utimesSync } from "node:fs";
+import { utimesSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
-import { readAlternates } from "./alternates.ts";
 import {
   freshenLoose,
   hasLoose,
@@ -22,10 +17,10 @@ import { createBoundedCache } from "./bounded-cache.ts";
 import { type CommitGraph, type CommitInfo, openCommitGraph } from "./commit-graph.ts";
 import { parseCommitLinks } from "./commit.ts";
 import { hashObject } from "./oid.ts";
-import { openPack, type Pack } from "./pack.ts";
+import { openObjectSources } from "./object-sources.ts";
 import { storePack } from "./pack-store.ts";
 import { tidyPacks } from "./pack-tidy.ts";
-import { createSlicePool, FileVanished, type SlicePool } from "./slices.ts";
+import { createSlicePool } from "./slices.ts";
 import {
   EMPTY_TREE,
   type FetchTarget,
@@ -40,6 +35,8 @@ export interface ObjectStoreOptions {
   cacheBytes?: number;
   /** What `core.sharedRepository` adds to permission bits (0 for none). */
   sharedMode?: () => number;
+  /** Further object directories, as GIT_ALTERNATE_OBJECT_DIRECTORIES lists them. */
+  alternates?: string;
   /** The remote that promised the objects a partial clone lacks, for the error's message. */
   promisor?: () => string | null;
   /** Commits whose parents are not here on purpose; asked once between two calls of `refresh`. */
@@ -77,127 +74,16 @@ const COMMITS = 16_384;
 /** What a batch holds in memory before it begins to write. */
 const BATCH_BYTES = 32 * 1024 * 1024;
 
-interface Source {
-  readonly directory: string;
-  packs: Pack[] | null;
-  /** Modification time of the pack directory when it was listed. */
-  listed: bigint;
-}
-
 export function openObjectStore(objectsDir: string, options: ObjectStoreOptions = {}): ObjectStore {
-  const pool: SlicePool = createSlicePool(options.cacheBytes ?? SLICE_BYTES);
+  const pool = createSlicePool(options.cacheBytes ?? SLICE_BYTES);
   const bases = createBoundedCache(options.cacheBytes ?? BASE_BYTES);
   /** By id, since walks come by the same recent commits again and again. Weighed in entries. */
   const commits = createBoundedCache(COMMITS).part<CommitInfo, Oid>();
-  const own: Source = { directory: objectsDir, packs: null, listed: -1n };
-  let sources: Source[] | null = null;
-  let recent: Pack | null = null;
+  const sources = openObjectSources(objectsDir, pool, bases, options.alternates);
   let shallow: ReadonlySet<Oid> | null = null;
   let graph: CommitGraph | null | undefined;
   let pending: Map<Oid, LooseObject> | null = null;
   let pendingBytes = 0;
-
-  function packDirectoryTime(source: Source): bigint {
-    return statSync(`${source.directory}/pack`, { bigint: true, throwIfNoEntry: false })?.mtimeNs ??
-      -1n;
-  }
-
-  /** Lists the packs, keeping those already open. */
-  function list(source: Source): void {
-    const directory = `${source.directory}/pack`;
-    source.listed = packDirectoryTime(source);
-    let names: string[] = [];
-    try {
-      names = readdirSync(directory);
-    } catch (cause) {
-      if ((cause as { code?: string }).code !== "ENOENT") {
-        throw new AgentqError("io-error", `Cannot list ${directory}.`, { cause });
-      }
-    }
-    const known = new Map((source.packs ?? []).map((pack) => [pack.path, pack]));
-    const all = new Set(names);
-    const packs: Pack[] = [];
-    for (const name of names) {
-      if (!name.endsWith(".idx") || !all.has(name.replace(/idx$/, "pack"))) continue;
-      const path = `${directory}/${name.replace(/idx$/, "pack")}`;
-      packs.push(known.get(path) ?? openPack(path, pool, bases));
-      known.delete(path);
-    }
-    for (const gone of known.values()) gone.close();
-    if (recent && known.has(recent.path)) recent = null;
-    source.packs = packs;
-  }
-
-  function packsOf(source: Source): Pack[] {
-    if (source.packs === null) list(source);
-    return source.packs!;
-  }
-
-  function* allSources(): Iterable<Source> {
-    yield own;
-    sources ??= readAlternates(objectsDir).map((directory) => ({
-      directory,
-      packs: null,
-      listed: -1n,
-    }));
-    yield* sources;
-  }
-
-  /** Lists pack directories again; with `changedOnly`, those whose time says so or is too young to trust. */
-  function rescan(changedOnly: boolean): void {
-    for (const source of allSources()) {
-      if (changedOnly && source.packs !== null) {
-        const time = packDirectoryTime(source);
-        const young = Math.abs(Date.now() - Number(time / 1_000_000n)) < 10_000;
-        if (time === source.listed && !young) continue;
-      }
-      list(source);
-    }
-  }
-
-  /** Finds the object and hands it to the reader for where it is; null when it is nowhere known. */
-  function search<T>(
-    oid: Oid,
-    packed: (pack: Pack, offset: number) => T,
-    loose: (directory: string) => T | null,
-  ): T | null {
-    for (let vanished = 0;; vanished++) {
-      try {
-        if (recent) {
-          const offset = recent.index().find(oid);
-          if (offset >= 0) return packed(recent, offset);
-        }
-        for (const source of allSources()) {
-          for (const pack of packsOf(source)) {
-            if (pack === recent) continue;
-            const offset = pack.index().find(oid);
-            if (offset < 0) continue;
-            recent = pack;
-            return packed(pack, offset);
-          }
-          const found = loose(source.directory);
-          if (found !== null) return found;
-        }
-        return null;
-      } catch (error) {
-        if (!(error instanceof FileVanished) || vanished >= 8) throw error;
-        recent = null;
-        rescan(false);
-      }
-    }
-  }
-
-  function find<T>(
-    oid: Oid,
-    packed: (pack: Pack, offset: number) => T,
-    loose: (directory: string) => T | null,
-    changedOnly: boolean,
-  ): T | null {
-    const found = search(oid, packed, loose);
-    if (found !== null) return found;
-    rescan(changedOnly);
-    return search(oid, packed, loose);
-  }
 
   function missing(oid: Oid): AgentqError {
     const promisor = options.promisor?.() ?? null;
@@ -216,34 +102,56 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   }
 
   function has(oid: Oid): boolean {
-    return pending?.has(oid) ||
-      find(oid, () => true, (directory) => hasLoose(directory, oid) || null, true) === true;
+    const visit = {
+      packed: () => true,
+      loose: (directory: string) => hasLoose(directory, oid) || null,
+    };
+    return pending?.has(oid) || sources.find(oid, visit, true) === true;
+  }
+
+  /** An object that is what its id says. zlib's checksum covers a stream, not which one was led to. */
+  function checked(oid: Oid, object: RawObject | null, where: string): RawObject | null {
+    if (object === null || hashObject(object.type, object.data) === oid) return object;
+    throw new AgentqError("repository-corrupt", `Object ${oid} in ${where} has another content.`, {
+      details: { oid, path: where },
+    });
   }
 
   function read(oid: Oid): RawObject {
     const waiting = pending?.get(oid);
     if (waiting) return { type: waiting.type, data: waiting.data };
-    const object = find(
-      oid,
-      (pack, offset) => pack.read(offset),
-      (directory) => readLoose(directory, oid),
-      false,
-    );
-    if (!object) {
-      if (oid === EMPTY_TREE) return { type: "tree", data: new Uint8Array() };
-      throw missing(oid);
-    }
-    // zlib's checksum covers a stream, not which stream a damaged header or index led to.
-    if (hashObject(object.type, object.data) !== oid) {
-      throw new AgentqError(
-        "repository-corrupt",
-        `Object ${oid} in ${objectsDir} has another content.`,
-        {
-          details: { oid },
-        },
+    const object = sources.find(oid, {
+      packed: (pack, offset) => checked(oid, pack.read(offset), pack.path),
+      loose: (directory) => checked(oid, readLoose(directory, oid), directory),
+    }, false);
+    if (object) return object;
+    if (oid === EMPTY_TREE) return { type: "tree", data: new Uint8Array() };
+    throw missing(oid);
+  }
+
+  function stat(oid: Oid): { type: ObjectType; size: number } {
+    const waiting = pending?.get(oid);
+    if (waiting) return { type: waiting.type, size: waiting.data.length };
+    const found = sources.find(oid, {
+      packed: (pack, offset) => pack.stat(offset),
+      loose: (directory) => statLoose(directory, oid),
+    }, false);
+    if (found) return found;
+    if (oid === EMPTY_TREE) return { type: "tree", size: 0 };
+    throw missing(oid);
+  }
+
+  function prefixed(prefix: string, limit = 2): Oid[] {
+    const found = new Set<Oid>();
+    const look = () =>
+      sources.collect(
+        (pack) => pack.index().prefixed(prefix, limit).forEach((oid) => found.add(oid)),
+        (directory) => prefixedLoose(directory, prefix).forEach((oid) => found.add(oid)),
       );
-    }
-    return object;
+    for (const oid of pending?.keys() ?? []) if (oid.startsWith(prefix)) found.add(oid);
+    look();
+    if (found.size === 0 && sources.rescan(true)) look();
+    return [...found].sort().slice(0, limit);
   }
 
   function commitInfo(oid: Oid): CommitInfo {
@@ -276,9 +184,8 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   /** True when the object is there; tells a concurrent gc that it is wanted. */
   function freshen(oid: Oid): boolean {
     const now = new Date();
-    return search(
-      oid,
-      (pack) => {
+    return sources.search(oid, {
+      packed: (pack) => {
         try {
           utimesSync(pack.path, now, now);
         } catch {
@@ -286,8 +193,8 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
         }
         return true;
       },
-      (directory) => freshenLoose(directory, oid) || null,
-    ) === true;
+      loose: (directory) => freshenLoose(directory, oid) || null,
+    }) === true;
   }
 
   /** Makes what a batch has collected durable. A pack costs three syncs, a loose object two each. */
@@ -303,7 +210,7 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
       };
       storePack(`${objectsDir}/pack`, reader, [...objects.values()], { sharedMode });
       tidyPacks(`${objectsDir}/pack`, sharedMode);
-      list(own);
+      sources.rescan(false);
     }
     objects.clear();
     pendingBytes = 0;
@@ -312,37 +219,12 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   return {
     directory: objectsDir,
     packDirectory: `${objectsDir}/pack`,
-    directories: () => [...allSources()].map((source) => source.directory),
+    directories: () => sources.directories(),
     read,
-    commitInfo,
-    stat(oid) {
-      const waiting = pending?.get(oid);
-      if (waiting) return { type: waiting.type, size: waiting.data.length };
-      const found = find(
-        oid,
-        (pack, offset) => pack.stat(offset),
-        (directory) => statLoose(directory, oid),
-        false,
-      );
-      if (found) return found;
-      if (oid === EMPTY_TREE) return { type: "tree", size: 0 };
-      throw missing(oid);
-    },
+    stat,
     has,
-    prefixed(prefix, limit = 2) {
-      const found = new Set<Oid>();
-      for (let attempt = 0; attempt < 2 && found.size === 0; attempt++) {
-        if (attempt > 0) rescan(true);
-        for (const source of allSources()) {
-          for (const pack of packsOf(source)) {
-            for (const oid of pack.index().prefixed(prefix, limit)) found.add(oid);
-          }
-          for (const oid of prefixedLoose(source.directory, prefix)) found.add(oid);
-        }
-        for (const oid of pending?.keys() ?? []) if (oid.startsWith(prefix)) found.add(oid);
-      }
-      return [...found].sort().slice(0, limit);
-    },
+    commitInfo,
+    prefixed,
     write(type: ObjectType, data: Uint8Array): Oid {
       const oid = hashObject(type, data);
       if (pending?.has(oid) || freshen(oid)) return oid;
@@ -369,7 +251,7 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
       shallow = null;
       graph = undefined;
       commits.clear();
-      rescan(false);
+      sources.rescan(false);
     },
     close() {
       graph = undefined;

@@ -153,6 +153,9 @@ export function openRepository(start: string, options: OpenOptions = {}): Reposi
           sharedMode: () => sharedRepositoryMode(repository.config),
           promisor: () => format.promisor ?? promisorRemote(repository.config),
           shallow: () => readShallow(commonDir),
+          ...(env.GIT_ALTERNATE_OBJECT_DIRECTORIES
+            ? { alternates: env.GIT_ALTERNATE_OBJECT_DIRECTORIES }
+            : {}),
         },
       );
     },

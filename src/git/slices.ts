@@ -46,7 +46,7 @@ interface Window {
 }
 
 /** @param budget bytes of slices kept; @param maxOpen descriptors held at once */
-export function createSlicePool(budget: number, maxOpen = 48): SlicePool {
+export function createSlicePool(budget: number, maxOpen = 128): SlicePool {
   const cache = createBoundedCache(budget);
   const descriptors = new Map<string, { fd: number; size: number }>();
 

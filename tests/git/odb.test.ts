@@ -4,6 +4,7 @@ import {
   chmodSync,
   closeSync,
   existsSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -240,6 +241,25 @@ describe("alternates", () => {
   });
 });
 
+test("with many packs, and more of them than descriptors", () => {
+  const dir = repoWithHistory(3);
+  for (let i = 0; i < 150; i++) {
+    const oid = openObjectStore(objectsOf(dir)).write("blob", Buffer.from(`object ${i}`));
+    const made = tryGit(dir, ["pack-objects", "-q", join(objectsOf(dir), "pack/pack")], {
+      input: oid + "\n",
+    });
+    assert.equal(made.status, 0, made.stderr);
+  }
+  git(dir, "prune-packed");
+  assert.equal(packsIn(dir).length, 150);
+  const store = openObjectStore(objectsOf(dir), { cacheBytes: 4096 });
+  assertReadsAll(store, dir);
+  const open = () => readdirSync("/proc/self/fd").length;
+  const before = open();
+  store.close();
+  assert.ok(before - open() <= 128, String(before - open()));
+});
+
 describe("another git works in the same repository", () => {
   test("gc moves every object into a new pack and deletes the old ones", () => {
     const dir = repoWithHistory(10);
@@ -356,6 +376,25 @@ describe("corruption is repository-corrupt, never a wrong answer", () => {
         assert.ok(errors > 0);
       }
     }
+  });
+
+  test("a damaged copy is passed over when there is a good one", () => {
+    const dir = repoWithHistory(6);
+    git(dir, "repack", "-adq");
+    const origin = tempDir();
+    git(origin, "clone", "-q", "--bare", "--no-hardlinks", dir, "copy.git");
+    const path = packsIn(dir)[0]!;
+    const data = readFileSync(path);
+    chmodSync(path, 0o644);
+    writeFileSync(path, data.fill(0x55, 12, data.length - 20));
+    assert.throws(
+      () =>
+        openObjectStore(objectsOf(dir)).read(git(join(origin, "copy.git"), "rev-parse", "HEAD")),
+      code("repository-corrupt"),
+    );
+    mkdirSync(join(objectsOf(dir), "info"), { recursive: true });
+    writeFileSync(join(objectsOf(dir), "info/alternates"), join(origin, "copy.git/objects") + "\n");
+    assertReadsAll(openObjectStore(objectsOf(dir)), join(origin, "copy.git"));
   });
 
   test("loose objects: empty, cut off, garbage behind, wrong size, not zlib", () => {
