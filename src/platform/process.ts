@@ -23,7 +23,9 @@ export interface CommandOptions {
   /** Words put in front, such as a sandbox program with its arguments. */
   readonly wrapper?: readonly string[];
   /** Receives stdout and stderr as they come, interleaved. */
-  readonly onOutput?: (chunk: Uint8Array) => void;
+  readonly onOutput?: (chunk: Uint8Array, from: "stdout" | "stderr") => void;
+  /** Bytes for its standard input; without them it is closed. */
+  readonly input?: Uint8Array;
 }
 
 export interface CommandResult {
@@ -52,7 +54,7 @@ const WATCHED =
   `exec 3<&- && exec sh -c "$1"`;
 
 /**
- * Runs `command` with `sh -c`, standard input closed, in its own process group.
+ * Runs `command` with `sh -c` in its own process group, standard input closed unless `input` is given.
  *
  * @throws `command-not-started` when the shell or wrapper can't be run here; the abort reason
  */
@@ -66,18 +68,20 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       detached: true,
-      stdio: ["ignore", "pipe", "pipe", "pipe"],
+      stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
     });
     const tail = createTail();
-    const take = (chunk: Uint8Array) => {
-      tail.add(chunk);
-      options.onOutput?.(chunk);
-    };
     const streams = [child.stdout, child.stderr] as Readable[];
-    for (const stream of streams) {
-      stream.on("data", take);
+    streams.forEach((stream, i) => {
+      stream.on("data", (chunk: Uint8Array) => {
+        tail.add(chunk);
+        options.onOutput?.(chunk, i === 0 ? "stdout" : "stderr");
+      });
       stream.on("error", () => {});
-    }
+    });
+    // A command may end without reading its input.
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(options.input);
     child.stdio[3]?.on("error", () => {});
 
     let timedOut = false;
