@@ -167,8 +167,11 @@ export async function cancelTicket(
     if (ticket < now.next || control.cancelled.includes(ticket)) return null;
     return { ...control, cancelled: [...control.cancelled, ticket].sort((a, b) => a - b) };
   });
-  if (ticket >= last.next) return null;
-  return await queue.chains.find("done", last.done!, ticket, options.signal);
+  // A landing that an origin applied by halves can have recorded its result beside our entry: from
+  // here on none can, so one more look settles it.
+  const after = ticket < last.next ? last : await readSnapshot(queue, options.signal);
+  if (ticket >= after.next) return null;
+  return await queue.chains.find("done", after.done!, ticket, options.signal);
 }
 
 /** The error for a number that no ticket has. */

@@ -106,7 +106,10 @@ export async function landTickets(
     const startedAt = clock.wall();
     if (judged?.ticket === ticket.oid && isHalfApplied(judged, snapshot)) {
       judged = recovered(judged, snapshot);
-    } else if (judged?.ticket !== ticket.oid || judged.tip !== snapshot.tip) {
+    } else if (
+      judged?.ticket !== ticket.oid || judged.tip !== snapshot.tip ||
+      control.cancelled.includes(number)
+    ) {
       const outcome = await judge(held, { snapshot, landed, ticket }, options);
       if (outcome === "again") continue;
       if (outcome === "lost") return { why: "lost" };
@@ -165,7 +168,8 @@ async function rollForward(
   landed: Oid,
 ): Promise<"won" | "lost" | "unknown"> {
   return await held.exclusive(async () => {
-    const control = { ...held.control(), confirmed: snapshot.done!.message.ticket };
+    const control = held.control();
+    // This push too may be applied by halves: only what comes after it says that it was seen whole.
     const lock = held.renewal(control);
     const outcome = await pushOnce(queue, {
       updates: [
@@ -176,7 +180,9 @@ async function rollForward(
       objects: originObjects(queue),
       remoteHas: [landed, snapshot.doneHead!],
     });
-    if (outcome === "won") held.renewed(lock, control);
+    if (outcome === "won") {
+      held.renewed(lock, { ...control, confirmed: snapshot.done!.message.ticket });
+    }
     return outcome;
   });
 }
@@ -387,6 +393,9 @@ async function publish(
       return "won";
     }
     if (outcome === "unknown") {
+      if (landed !== null) {
+        held.attempted({ ticket: number, tip: message.tip, landed });
+      }
       const now = await readSnapshot(queue);
       if (await chainHolds(queue, "done", now.done, done.oid, snapshot.doneHead)) {
         // Applied after all, at least in part: the next reading of the refs sees what is left to do.

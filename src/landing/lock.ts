@@ -36,7 +36,12 @@ export interface HeldLock {
    * one and nothing was published since.
    */
   interrupted(): Oid | null;
-  /** Something was published: what an earlier holder left behind is dealt with. */
+  /**
+   * A publication was tried and nobody knows what became of it: every entry from now on says so, for
+   * whoever finds the branch moved and no result.
+   */
+  attempted(publication: NonNullable<Control["published"]>): void;
+  /** A result was published: what was left behind before it is dealt with. */
   settle(): void;
   /** The lock's head, an entry that names us. */
   head(): Oid;
@@ -135,6 +140,7 @@ function hold(
   const lost = new AbortController();
   const stop = new AbortController();
   let { head, control, interrupted } = state;
+  let attempt: Control["published"] = null;
   let renewedAt = state.started;
   let listener: ((control: Control) => void) | null = null;
   let turn: Promise<unknown> = Promise.resolve();
@@ -147,8 +153,13 @@ function hold(
   const lock: HeldLock = {
     signal: lost.signal,
     interrupted: () => interrupted,
+    attempted(publication) {
+      attempt = publication;
+      control = { ...control, published: attempt };
+    },
     settle() {
       interrupted = null;
+      attempt = null;
     },
     head: () => head,
     control: () => control,
@@ -183,8 +194,8 @@ function hold(
       head = snapshot.lock!.oid;
       renewedAt = clock.monotonic();
       const adopted = await readControl(queue, snapshot.lock);
-      control = adopted;
-      listener?.(adopted);
+      control = attempt === null ? adopted : { ...adopted, published: attempt };
+      listener?.(control);
       return true;
     },
     renewal: (next) => lockCommit(head, { holder: me, by: me, at: clock.wall(), control: next }),
