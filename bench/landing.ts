@@ -1,0 +1,229 @@
+/**
+ * The landing queue beside a script that does the same protocol steps with system git's plumbing
+ * (landing-git.sh), on one machine, in one run, in pairs that take turns:
+ *
+ *   submit --no-wait     at most 0.8×     status --json    at most 1.0×
+ *   land 100 tickets     at most 0.25×    --version        at most 2× a compiled empty program
+ *
+ * Usage: bun bench/landing.ts [PAIRS]. Needs ./dist/agentq and git. Prints medians of the times, and the
+ * median of the pairs' ratios, which a change of the machine's speed between pairs doesn't move.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import process from "node:process";
+
+const root = resolve(import.meta.dirname!, "..");
+const agentq = process.env.AGENTQ_BIN ?? join(root, "dist", "agentq");
+const script = join(root, "bench", "landing-git.sh");
+const pairs = Number(process.argv[2] ?? 15);
+const work = mkdtempSync(join(tmpdir(), "agentq-bench-"));
+
+const env: Record<string, string> = {
+  PATH: "/usr/bin:/bin",
+  HOME: work,
+  LC_ALL: "C",
+  GIT_CONFIG_NOSYSTEM: "1",
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_AUTHOR_NAME: "bench",
+  GIT_AUTHOR_EMAIL: "bench@example.com",
+  GIT_COMMITTER_NAME: "bench",
+  GIT_COMMITTER_EMAIL: "bench@example.com",
+  AGENTQ_STATE: join(work, "state"),
+};
+
+function git(cwd: string, ...args: string[]): string {
+  return execFileSync("git", args, { cwd, env, encoding: "utf8" }).trim();
+}
+
+/** Milliseconds that a command took; it must succeed. */
+function time(cwd: string, command: string, args: readonly string[]): number {
+  const began = performance.now();
+  const run = spawnSync(command, args, { cwd, env, encoding: "utf8" });
+  const took = performance.now() - began;
+  if (run.status !== 0) {
+    throw new Error(`${command} ${args.join(" ")}: exit ${run.status}\n${run.stdout}${run.stderr}`);
+  }
+  return took;
+}
+
+/** A bare origin with 200 files and a clone of it. */
+function makePair(name: string): { origin: string; clone: string } {
+  const seed = join(work, `${name}-seed`);
+  mkdirSync(seed);
+  git(seed, "init", "-q", "-b", "main");
+  for (let i = 0; i < 200; i++) {
+    mkdirSync(join(seed, `d${i % 10}`), { recursive: true });
+    writeFileSync(join(seed, `d${i % 10}`, `f${i}`), `${i}\n`.repeat(20));
+  }
+  git(seed, "add", "-A");
+  git(seed, "commit", "-q", "-m", "first");
+  const origin = join(work, `${name}.git`);
+  git(work, "clone", "-q", "--bare", seed, origin);
+  git(origin, "config", "gc.auto", "0");
+  const clone = join(work, name);
+  git(work, "clone", "-q", origin, clone);
+  git(clone, "config", "gc.auto", "0");
+  return { origin, clone };
+}
+
+let commits = 0;
+
+/** A new commit on top of the clone's origin/main: one file changed. */
+function newCommit(clone: string): void {
+  git(clone, "reset", "-q", "--hard", "origin/main");
+  writeFileSync(join(clone, `new-${++commits}`), `${commits}\n`);
+  git(clone, "add", "-A");
+  git(clone, "commit", "-q", "-m", `work ${commits}`);
+}
+
+const median = (values: readonly number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+};
+
+interface Figure {
+  name: string;
+  ours: number[];
+  theirs: number[];
+  limit: number;
+}
+
+/** Runs both sides in turns, the first of a pair changing each time. */
+function compare(
+  name: string,
+  limit: number,
+  count: number,
+  ours: () => number,
+  theirs: () => number,
+): Figure {
+  const figure: Figure = { name, ours: [], theirs: [], limit };
+  for (let i = 0; i < count; i++) {
+    if (i % 2 === 0) {
+      figure.ours.push(ours());
+      figure.theirs.push(theirs());
+    } else {
+      figure.theirs.push(theirs());
+      figure.ours.push(ours());
+    }
+  }
+  return figure;
+}
+
+function print({ name, ours, theirs, limit }: Figure): boolean {
+  const ratio = median(ours.map((value, i) => value / theirs[i]!));
+  const ms = (values: readonly number[]) => `${median(values).toFixed(1)} ms`;
+  const good = ratio <= limit;
+  console.log(
+    `${name.padEnd(22)} agentq ${ms(ours).padStart(10)}   other ${
+      ms(theirs).padStart(10)
+    }   ratio ${ratio.toFixed(2)}   at most ${limit}   ${
+      good ? "ok" : "OVER"
+    }   (${ours.length} pairs)`,
+  );
+  return good;
+}
+
+function enqueueAndStatus(): Figure[] {
+  const ours = makePair("ours");
+  const theirs = makePair("theirs");
+  // One of each first, so that both queues exist and both programs are in the page cache.
+  newCommit(ours.clone);
+  time(ours.clone, agentq, ["submit", "--no-wait", "--json"]);
+  newCommit(theirs.clone);
+  time(theirs.clone, script, ["enqueue"]);
+  const submit = compare("submit --no-wait", 0.8, pairs, () => {
+    newCommit(ours.clone);
+    return time(ours.clone, agentq, ["submit", "--no-wait", "--json"]);
+  }, () => {
+    newCommit(theirs.clone);
+    return time(theirs.clone, script, ["enqueue"]);
+  });
+  const status = compare(
+    "status --json",
+    1.0,
+    pairs,
+    () => time(ours.clone, agentq, ["status", "--json"]),
+    () => time(theirs.clone, script, ["status"]),
+  );
+  return [submit, status];
+}
+
+/** 100 candidates made from one commit: every landing but the first is a merge. */
+function landHundred(): Figure {
+  const { origin, clone } = makePair("hundred");
+  for (let i = 0; i < 100; i++) {
+    newCommit(clone);
+    time(clone, script, ["enqueue"]);
+  }
+  const queued = join(work, "queued.git");
+  cpSync(origin, queued, { recursive: true });
+  let runs = 0;
+  const fresh = (): { dir: string; check: () => void } => {
+    const bare = join(work, `land-${++runs}.git`);
+    const dir = join(work, `land-${runs}`);
+    cpSync(queued, bare, { recursive: true });
+    git(work, "clone", "-q", bare, dir);
+    return {
+      dir,
+      check() {
+        const done = git(bare, "rev-list", "--first-parent", "--count", "refs/weave/main/done");
+        if (done !== "101") throw new Error(`${done} entries in done instead of 101`);
+        const files = git(bare, "ls-tree", "--name-only", "main").split("\n");
+        const landed = files.filter((name) => name.startsWith("new-")).length;
+        if (landed !== 100) throw new Error(`${landed} files landed instead of 100`);
+        rmSync(bare, { recursive: true });
+        rmSync(dir, { recursive: true });
+      },
+    };
+  };
+  const run = (command: string, args: string[]): number => {
+    const { dir, check } = fresh();
+    const took = time(dir, command, args);
+    check();
+    return took;
+  };
+  return compare(
+    "land 100 tickets",
+    0.25,
+    Math.max(3, Math.ceil(pairs / 5)),
+    () => run(agentq, ["land"]),
+    () => run(script, ["land"]),
+  );
+}
+
+/** `--version` beside a program that does nothing, compiled by the same compiler. */
+function startUp(): Figure {
+  const source = join(work, "empty.ts");
+  const empty = join(work, "empty");
+  writeFileSync(source, "");
+  execFileSync(join(root, "node_modules/.bin/bun"), [
+    "build",
+    "--compile",
+    "--minify",
+    "--bytecode",
+    "--format=esm",
+    source,
+    "--outfile",
+    empty,
+  ], { stdio: "pipe" });
+  time(work, empty, []);
+  time(work, agentq, ["--version"]);
+  return compare(
+    "--version",
+    2,
+    pairs * 2,
+    () => time(work, agentq, ["--version"]),
+    () => time(work, empty, []),
+  );
+}
+
+try {
+  if (!existsSync(agentq)) throw new Error(`${agentq} does not exist: run ./compile.sh first`);
+  const good = [...enqueueAndStatus(), landHundred(), startUp()].map(print);
+  if (good.includes(false)) console.log("some ratios are over what they are held to");
+} finally {
+  rmSync(work, { recursive: true, force: true });
+}
