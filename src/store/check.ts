@@ -1,7 +1,8 @@
 /** A read-only audit: everything a person should know about a store, changing nothing. */
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { announcements, holderLiveness } from "./exclusive.ts";
+import { isProcessAlive } from "../platform/host.ts";
+import { allAnnouncements, holderLiveness } from "./exclusive.ts";
 import { isStateTempName, LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
 import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
@@ -75,7 +76,12 @@ function auditNamespace(context: StoreContext): CheckFinding[] {
       message: `held by ${describeOwner(lock)} (${liveness}), owner token ${lock.token}`,
     });
   }
-  const announced = new Set(announcements(platform, paths.lock).map(({ path }) => path));
+  const announced = new Set<string>();
+  for (const { path, identity } of allAnnouncements(platform, paths.namespace)) {
+    announced.add(path);
+    if (isProcessAlive(identity, platform.probe) === "alive") continue;
+    findings.push({ level: "note", path, message: "left by a process that died taking the lock" });
+  }
   const known = new Set(["format.json", "state.json", "objects", LOCK_NAME]);
   for (const name of platform.files.readdir(paths.namespace)) {
     const path = join(paths.namespace, name);

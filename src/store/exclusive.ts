@@ -16,7 +16,7 @@
  * between.
  */
 import { createHash } from "node:crypto";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import * as z from "zod/mini";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
@@ -77,7 +77,7 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
       fd = files.create("lock.create", path, FILE_MODE);
     } catch (error) {
       if (errnoOf(error) !== "EEXIST") throw error;
-      files.unlink("lock.withdraw", announcement);
+      withdraw(platform, announcement);
       return null;
     }
     const owner: LockOwner = {
@@ -87,7 +87,7 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
     };
     const content = new TextEncoder().encode(JSON.stringify(owner) + "\n");
     files.write("lock.write", fd, content);
-    files.unlink("lock.withdraw", announcement);
+    withdraw(platform, announcement);
     return { path, token, fd, stat: files.fstat(fd), content };
   } catch (error) {
     // Ours, and not yet relied on: give it back, or else leave the announcement, so that it can be
@@ -97,8 +97,17 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
       files.close(fd);
       released = attempt(() => files.unlink("lock.release", path));
     }
-    if (released) attempt(() => files.unlink("lock.withdraw", announcement));
+    if (released) attempt(() => withdraw(platform, announcement));
     throw ioError("lock", path, error);
+  }
+}
+
+/** An operator may have taken it away already. */
+function withdraw(platform: StorePlatform, announcement: string): void {
+  try {
+    platform.files.unlink("lock.withdraw", announcement);
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw error;
   }
 }
 
@@ -176,17 +185,24 @@ export function isSameLock(a: ObservedLock, b: ObservedLock): boolean {
 
 export interface Announcement {
   readonly path: string;
+  /** The lock that it is about. */
+  readonly lock: string;
   readonly identity: ProcessIdentity;
 }
 
 /** Who has announced to take `path`. */
 export function announcements(platform: StorePlatform, path: string): Announcement[] {
-  const prefix = `${basename(path)}.`;
+  return allAnnouncements(platform, dirname(path)).filter(({ lock }) => lock === path);
+}
+
+/** Who has announced to take any lock in the directory. */
+export function allAnnouncements(platform: StorePlatform, directory: string): Announcement[] {
   const found: Announcement[] = [];
-  for (const name of listDirectory(platform, dirname(path))) {
-    if (!name.startsWith(prefix)) continue;
-    const identity = parseAnnouncement(name.slice(prefix.length), platform.identity);
-    if (identity !== null) found.push({ path: join(dirname(path), name), identity });
+  for (const name of listDirectory(platform, directory)) {
+    const match = ANNOUNCEMENT.exec(name);
+    if (match === null) continue;
+    const identity = announcedIdentity(match, platform.identity);
+    found.push({ path: join(directory, name), lock: join(directory, match[1]!), identity });
   }
   return found;
 }
@@ -199,7 +215,8 @@ export function listDirectory(platform: StorePlatform, path: string): string[] {
   }
 }
 
-const ANNOUNCEMENT = /^([0-9a-f]{32})\.([0-9]{1,10})\.([A-Za-z0-9_-]*)\.([0-9a-f]{16})$/;
+/** `<lock>.<token>.<pid>.<start time>.<kernel>` */
+const ANNOUNCEMENT = /^(\..+)\.[0-9a-f]{32}\.([0-9]{1,10})\.([A-Za-z0-9_-]*)\.([0-9a-f]{16})$/;
 
 function announcementPath(path: string, token: string, identity: ProcessIdentity): string {
   const start = base64url(identity.startTime ?? "");
@@ -207,9 +224,7 @@ function announcementPath(path: string, token: string, identity: ProcessIdentity
 }
 
 /** Boot and pid namespace are only a hash in the name: equal to ours means the same kernel and pids. */
-function parseAnnouncement(text: string, ours: ProcessIdentity): ProcessIdentity | null {
-  const match = ANNOUNCEMENT.exec(text);
-  if (match === null) return null;
+function announcedIdentity(match: RegExpExecArray, ours: ProcessIdentity): ProcessIdentity {
   const start = new TextDecoder().decode(
     Uint8Array.from(atob(match[3]!.replaceAll("-", "+").replaceAll("_", "/")), toByte),
   );

@@ -7,7 +7,8 @@ import { ioError } from "../platform/durable.ts";
 import { admitDirectory } from "./admit.ts";
 import { referencedObjects } from "./check.ts";
 import { isStateTempName, objectDirectory, payloadPath, TOKEN_PATTERN } from "./layout.ts";
-import { withdrawTheDead } from "./stale.ts";
+import { allAnnouncements, holderLiveness } from "./exclusive.ts";
+import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";
 import { type StoreContext, withLock } from "./transaction.ts";
 import type { GcReport } from "./types.ts";
 
@@ -50,7 +51,12 @@ export async function gc(context: StoreContext): Promise<GcReport> {
       // Only a lock holder writes these, and the lock is ours: their writers have ended.
       if (remove(path, () => files.unlink("gc.unlink-temp", path))) removed++;
     }
-    removed += withdrawTheDead(platform, paths.lock);
+    for (const lock of findLocks(platform, paths.namespace)) {
+      // Left by a recovery that died: its own lock's file, long since of no use.
+      if (lock.path === paths.lock || holderLiveness(platform, lock) !== "gone") continue;
+      if (removeStaleLock(platform, lock, "proved")) removed++;
+    }
+    removed += withdrawTheDead(platform, allAnnouncements(platform, paths.namespace));
     return { objects, files: removed, left };
   });
 }

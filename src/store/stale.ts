@@ -4,6 +4,7 @@ import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { isProcessAlive } from "../platform/host.ts";
 import {
+  type Announcement,
   announcements,
   holderLiveness,
   isSameLock,
@@ -29,33 +30,48 @@ export function removeStaleLock(
   platform: StorePlatform,
   observed: ObservedLock,
   proof: UnlockProof,
+  depth = 0,
 ): boolean {
+  if (!isStillThere(platform, observed)) return false;
   assertGone(platform, observed, proof);
   const recovery = recoveryPath(observed);
   const held = tryExclusive(platform, recovery);
   if (held === null) {
     const other = observeLock(platform, recovery);
-    if (other !== null && holderLiveness(platform, other) === "gone") {
-      removeStaleLock(platform, other, "proved");
+    // A recovery under way will do; one that died is recovered from first, the same way.
+    if (other === null || holderLiveness(platform, other) === "alive") return false;
+    if (depth === MAX_DEPTH) {
+      throw new AgentqError("unlock-refused", `recoveries of ${observed.path} keep dying`, {
+        hint: `Look at what begins with ${observed.path}.`,
+        details: { path: other.path },
+      });
     }
-    return false;
+    removeStaleLock(platform, other, "proved", depth + 1);
+    return removeStaleLock(platform, observed, proof, depth + 1);
   }
   try {
-    const now = observeLock(platform, observed.path);
-    if (now === null || !isSameLock(now, observed)) return false;
+    if (!isStillThere(platform, observed)) return false;
     // A lock without a readable owner is not known by its token: prove it once more, now that nobody
     // else may remove it.
-    assertGone(platform, now, proof);
+    assertGone(platform, observed, proof);
     try {
       platform.files.unlink("unlock.remove-lock", observed.path);
     } catch (error) {
       if (errnoOf(error) !== "ENOENT") throw ioError("remove", observed.path, error);
     }
-    if (observed.owner === null) withdrawTheDead(platform, observed.path);
+    if (observed.owner === null) withdrawTheDead(platform, announcements(platform, observed.path));
     return true;
   } finally {
     releaseExclusive(platform, held);
   }
+}
+
+/** Recoveries that died while recovering a recovery; more than a few are a fault, not bad luck. */
+const MAX_DEPTH = 8;
+
+function isStillThere(platform: StorePlatform, observed: ObservedLock): boolean {
+  const now = observeLock(platform, observed.path);
+  return now !== null && isSameLock(now, observed);
 }
 
 /** Everything in the namespace that is a lock: the transfer lock and locks of recoveries under way. */
@@ -69,11 +85,20 @@ export function findLocks(platform: StorePlatform, namespace: string): ObservedL
   return locks;
 }
 
-/** Removes announcements of processes that are proved gone; says how many. */
-export function withdrawTheDead(platform: StorePlatform, lockPath: string): number {
+/**
+ * Removes announcements of processes that are proved gone; says how many. One of another boot or
+ * machine stays, however old: were its process alive and its lock still empty, another's leftover would
+ * wrongly prove that lock dead. Only an operator can vouch for those (`vouched`).
+ */
+export function withdrawTheDead(
+  platform: StorePlatform,
+  announced: readonly Announcement[],
+  vouched = false,
+): number {
   let removed = 0;
-  for (const { path, identity } of announcements(platform, lockPath)) {
-    if (isProcessAlive(identity, platform.probe) !== "gone") continue;
+  for (const { path, identity } of announced) {
+    const liveness = isProcessAlive(identity, platform.probe);
+    if (liveness === "alive" || (liveness === "unknown" && !vouched)) continue;
     try {
       platform.files.unlink("unlock.remove-announcement", path);
       removed++;

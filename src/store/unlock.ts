@@ -2,15 +2,19 @@
 import { resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { lstatOrNull } from "./admit.ts";
+import { allAnnouncements, holderLiveness } from "./exclusive.ts";
 import { storePaths } from "./layout.ts";
 import { storePlatform } from "./platform.ts";
-import { findLocks, removeStaleLock } from "./stale.ts";
+import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";
 import type { StoreOptions } from "./types.ts";
 
 export interface UnlockOptions extends StoreOptions {
   /** The token that the operator names the lock by; needs `iHaveChecked`. */
   ownerToken?: string;
-  /** The operator's word that no process uses the store any more. */
+  /**
+   * The operator's word that no process uses the store any more. Also clears away what processes
+   * of another boot have left.
+   */
   iHaveChecked?: boolean;
 }
 
@@ -54,10 +58,17 @@ export async function unlockStore(
   }
   const removed = [];
   for (const lock of chosen) {
+    // Somebody else is just removing a lock: nothing that an operator has to see to.
+    const recovering = lock.path !== paths.lock && ownerToken === undefined;
+    if (recovering && holderLiveness(platform, lock) === "alive") continue;
     const proof = ownerToken === undefined ? "proved" : { ownerToken };
     if (removeStaleLock(platform, lock, proof)) {
       removed.push({ path: lock.path, ownerToken: lock.token });
     }
+  }
+  if (options.iHaveChecked === true) {
+    // Left by processes of another boot: nothing but the operator's word can tell that they are gone.
+    withdrawTheDead(platform, allAnnouncements(platform, paths.namespace), true);
   }
   return { removed };
 }
