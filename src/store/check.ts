@@ -8,15 +8,19 @@ import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
 import { describeOwner, findLocks, isRecoveryName } from "./stale.ts";
 import { serializeState, type StoreState } from "./state.ts";
-import type { StoreContext } from "./transaction.ts";
+import { type StoreContext, typed } from "./transaction.ts";
 import type { CheckFinding, CheckReport, Token } from "./types.ts";
 
 /** Audits the store without the lock; what a running transaction changes meanwhile is looked at again. */
 export async function check(context: StoreContext): Promise<CheckReport> {
-  while (true) {
-    const { revision } = readState(context);
-    const report = audit(context);
-    if (readState(context).revision === revision && report.revision === revision) return report;
+  try {
+    while (true) {
+      const { revision } = readState(context);
+      const report = audit(context);
+      if (readState(context).revision === revision && report.revision === revision) return report;
+    }
+  } catch (error) {
+    throw typed(context.paths, error);
   }
 }
 

@@ -126,16 +126,37 @@ export function assertHeld(platform: StorePlatform, held: ExclusiveFile): void {
 }
 
 /**
- * Removes the file if it is still this holder's. When that fails with an I/O error it is still held,
- * and can be released again later.
+ * Locks whose removal failed, by file system: they are this process's, which lives, so that nobody
+ * could prove them stale. Whatever is done next here removes them first.
  */
-export function releaseExclusive(platform: StorePlatform, held: ExclusiveFile): void {
+const unreleased = new WeakMap<object, Set<ExclusiveFile>>();
+
+/** Removes the file if it is still this holder's; where the system refuses, later. Never throws. */
+export function releaseOrKeep(platform: StorePlatform, held: ExclusiveFile): void {
+  try {
+    release(platform, held);
+  } catch {
+    const left = unreleased.get(platform.files) ?? new Set();
+    unreleased.set(platform.files, left.add(held));
+  }
+}
+
+/** Removes what {@link releaseOrKeep} had to leave. Throws `io-error` when that still fails. */
+export function releaseLeftovers(platform: StorePlatform): void {
+  const left = unreleased.get(platform.files);
+  for (const held of left ?? []) {
+    release(platform, held);
+    left!.delete(held);
+  }
+}
+
+function release(platform: StorePlatform, held: ExclusiveFile): void {
   try {
     assertHeld(platform, held);
     platform.files.unlink("lock.release", held.path);
   } catch (error) {
-    if (isAgentqError(error, "lock-lost")) platform.files.close(held.fd);
-    throw ioError("release", held.path, error);
+    // Not ours any more: nothing to remove.
+    if (!isAgentqError(error, "lock-lost")) throw ioError("release", held.path, error);
   }
   platform.files.close(held.fd);
 }

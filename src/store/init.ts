@@ -12,7 +12,7 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
 import { admitRoot, lstatOrNull } from "./admit.ts";
 import { describeOwner, findLocks } from "./stale.ts";
-import { holderLiveness, releaseExclusive, tryExclusive } from "./exclusive.ts";
+import { holderLiveness, releaseLeftovers, releaseOrKeep, tryExclusive } from "./exclusive.ts";
 import { DIRECTORY_MODE, FILE_MODE, NAMESPACE, type StorePaths, storePaths } from "./layout.ts";
 import { readIdentity } from "./open.ts";
 import { storePlatform, storeWait } from "./platform.ts";
@@ -42,6 +42,7 @@ export interface InitReport {
 export async function initStore(root: string, options: InitOptions = {}): Promise<InitReport> {
   const paths = storePaths(resolve(root));
   const platform = storePlatform(options);
+  releaseLeftovers(platform);
   const openModes = options.allowOpenModes === true;
   const fresh = ensureRoot(platform, paths.root);
   let movedAside: string | null = null;
@@ -73,7 +74,8 @@ async function refuseExisting(
   options: InitOptions,
 ): Promise<void> {
   try {
-    const { storeId } = await readIdentity(platform, paths, storeWait(paths.root, options));
+    const { format } = await readIdentity(platform, paths, storeWait(paths.root, options));
+    const { storeId } = format;
     throw new AgentqError("store-exists", `${paths.root} holds the store ${storeId} already`, {
       details: { path: paths.root, storeId },
     });
@@ -178,7 +180,7 @@ function createNamespace(
     syncDirectoryAt(platform, "init.sync-namespace", paths.namespace);
     syncDirectoryAt(platform, "init.sync-root", paths.root);
   } finally {
-    releaseExclusive(platform, lock);
+    releaseOrKeep(platform, lock);
   }
 }
 
@@ -210,8 +212,8 @@ function moveAside(platform: StorePlatform, paths: StorePaths): string {
       "store-locked",
       `${lock.path} is held by ${describeOwner(lock)}, which can't be proved to have ended`,
       {
-        hint: `When you have made sure that no process uses this directory, remove ${lock.path} ` +
-          "and run the command again.",
+        hint: "When you have made sure that no process uses this directory: agentq store unlock " +
+          `--store ${paths.root} --owner-token ${lock.token} --i-have-checked`,
         details: { path: lock.path, ownerToken: lock.token },
       },
     );

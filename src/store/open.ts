@@ -1,7 +1,6 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
 import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { errnoOf } from "../platform/durable.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
 import { holderLiveness, observeLock } from "./exclusive.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
@@ -23,8 +22,15 @@ export async function openContext(root: string, options: StoreOptions): Promise<
   const paths = storePaths(resolve(root));
   const platform = storePlatform(options);
   const wait = storeWait(paths.root, options);
-  const format = await readIdentity(platform, paths, wait);
-  return makeContext(paths, platform, wait, options, format);
+  const { format, trusted } = await readIdentity(platform, paths, wait);
+  return { ...makeContext(paths, platform, wait, options, format), trusted };
+}
+
+/** What an opened store was found to be. */
+export interface StoreIdentity {
+  readonly format: StoreFormat;
+  /** The state, admitted and made to last. */
+  readonly trusted: StoreContext["trusted"];
 }
 
 function makeContext(
@@ -42,7 +48,6 @@ function makeContext(
     policy: { strictModes: !format.openModes },
     storeId: format.storeId,
     trusted: null,
-    unreleased: null,
   };
 }
 
@@ -58,7 +63,7 @@ export async function readIdentity(
   platform: StorePlatform,
   paths: StorePaths,
   wait: LockWait,
-): Promise<StoreFormat> {
+): Promise<StoreIdentity> {
   const started = performance.now();
   for (let tries = 1;; tries++) {
     try {
@@ -78,7 +83,11 @@ function initialising(platform: StorePlatform, paths: StorePaths): boolean {
   return lock !== null && holderLiveness(platform, lock) === "alive";
 }
 
-function readValidFiles(platform: StorePlatform, paths: StorePaths, wait: LockWait): StoreFormat {
+function readValidFiles(
+  platform: StorePlatform,
+  paths: StorePaths,
+  wait: LockWait,
+): StoreIdentity {
   const { files } = platform;
   if (lstatOrNull(files, paths.namespace) === null) throw missing(platform, paths);
   const modesUnknown = { strictModes: false };
@@ -89,16 +98,11 @@ function readValidFiles(platform: StorePlatform, paths: StorePaths, wait: LockWa
       throw new AgentqError("init-incomplete", `${path} is missing`, { details: { path } });
     }
   }
-  const { bytes } = admitFile(files, paths.format, modesUnknown, MAX_FORMAT_BYTES);
-  const format = parseFormat(decode(bytes), paths.format);
+  const file = admitFile(files, paths.format, modesUnknown, MAX_FORMAT_BYTES);
+  const format = parseFormat(decode(file.bytes), paths.format);
   // Everything once as every transaction will do it, with the modes that the store asks for.
-  try {
-    admit(makeContext(paths, platform, wait, {}, format));
-  } catch (error) {
-    // Inspecting a store on a read-only disk is fine: what is there lasts.
-    if (!(error instanceof AgentqError && errnoOf(error.cause) === "EROFS")) throw error;
-  }
-  return format;
+  const { bytes, state } = admit(makeContext(paths, platform, wait, {}, format));
+  return { format, trusted: { bytes, state } };
 }
 
 function missing(platform: StorePlatform, paths: StorePaths): AgentqError {

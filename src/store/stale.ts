@@ -11,7 +11,7 @@ import {
   listDirectory,
   type ObservedLock,
   observeLock,
-  releaseExclusive,
+  releaseOrKeep,
   tryExclusive,
 } from "./exclusive.ts";
 import { LOCK_NAME } from "./layout.ts";
@@ -62,7 +62,7 @@ export function removeStaleLock(
     if (observed.owner === null) withdrawTheDead(platform, announcements(platform, observed.path));
     return true;
   } finally {
-    releaseExclusive(platform, held);
+    releaseOrKeep(platform, held);
   }
 }
 

@@ -12,7 +12,7 @@
  */
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../errors.ts";
-import { ioError, syncError } from "../platform/durable.ts";
+import { errnoOf, ioError, syncError } from "../platform/durable.ts";
 import type { FileStat } from "../platform/files.ts";
 import {
   type AdmissionPolicy,
@@ -22,7 +22,7 @@ import {
   assertSame,
   lstatOrNull,
 } from "./admit.ts";
-import { assertHeld, type ExclusiveFile, releaseExclusive } from "./exclusive.ts";
+import { assertHeld, type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
 import {
   FILE_MODE,
   objectDirectory,
@@ -48,8 +48,6 @@ export interface StoreContext {
    * neither parsing nor another sync of its parent is needed. Null while a transaction works on it.
    */
   trusted: { readonly bytes: Uint8Array; readonly state: StoreState } | null;
-  /** A lock whose removal failed; it must go before the next transaction. */
-  unreleased: ExclusiveFile | null;
 }
 
 /** What an operation works with under the lock. */
@@ -77,13 +75,22 @@ export async function transact<T>(
   context: StoreContext,
   body: (transaction: Transaction) => T,
 ): Promise<T> {
-  releaseLeftover(context);
-  const lock = await acquireLock(context.platform, context.paths.lock, context.wait);
+  const { platform, paths, wait } = context;
+  releaseLeftovers(platform);
+  const lock = await acquireLock(platform, paths.lock, wait);
   try {
     return runLocked(context, lock, body);
+  } catch (error) {
+    throw typed(paths, error);
   } finally {
-    release(context, lock);
+    // The change is made or not, whatever becomes of the lock.
+    releaseOrKeep(platform, lock);
   }
+}
+
+/** What the file system says outside of any more exact place. */
+export function typed(paths: StorePaths, error: unknown): unknown {
+  return errnoOf(error) === null ? error : ioError("use the store in", paths.root, error);
 }
 
 /** Runs `action` under the lock on the admitted and synced state, without committing anything. */
@@ -292,29 +299,6 @@ function collect(context: StoreContext, released: readonly Token[]): void {
   for (const object of released) {
     attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, object)));
     attempt(() => files.rmdir("collect.rmdir", objectDirectory(context.paths, object)));
-  }
-}
-
-/** The change is made or not, whatever becomes of the lock; one that stays is tried again later. */
-function release(context: StoreContext, lock: ExclusiveFile): void {
-  try {
-    releaseExclusive(context.platform, lock);
-  } catch (error) {
-    const lost = error instanceof AgentqError && error.code === "lock-lost";
-    if (!lost) context.unreleased = lock;
-  }
-}
-
-function releaseLeftover(context: StoreContext): void {
-  const lock = context.unreleased;
-  if (lock === null) return;
-  context.unreleased = null;
-  try {
-    releaseExclusive(context.platform, lock);
-  } catch (error) {
-    if (error instanceof AgentqError && error.code === "lock-lost") return;
-    context.unreleased = lock;
-    throw error;
   }
 }
 

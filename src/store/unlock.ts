@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { lstatOrNull } from "./admit.ts";
-import { allAnnouncements, holderLiveness } from "./exclusive.ts";
+import { allAnnouncements, holderLiveness, releaseLeftovers } from "./exclusive.ts";
 import { storePaths } from "./layout.ts";
 import { storePlatform } from "./platform.ts";
 import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";
@@ -32,6 +32,7 @@ export async function unlockStore(
 ): Promise<UnlockReport> {
   const platform = storePlatform(options);
   const paths = storePaths(resolve(root));
+  releaseLeftovers(platform);
   if (lstatOrNull(platform.files, paths.namespace)?.kind !== "directory") {
     throw new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
       details: { path: paths.root },
