@@ -218,6 +218,17 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   {
     path: ["doctor"],
     summary: "What this machine and this origin can do, and what to do about the rest",
+    details:
+      "Each check is ok, warn, fail or skip, with what to do about it; exit 1 when one fails. To see whether\n" +
+      'the origin lets us write the queue\'s refs, one entry that says "free" is appended to a free lock.',
+    flags: [
+      {
+        name: "read-only",
+        kind: "boolean",
+        argvOnly: true,
+        description: "push nothing to the origin",
+      },
+    ],
     examples: ["agentq doctor", "agentq doctor --json"],
     load: () => import("./commands/doctor.ts"),
   },
