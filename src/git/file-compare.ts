@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import type { BigIntStats } from "node:fs";
 import { createHash } from "node:crypto";
 import type { AttributeLookup } from "./attributes.ts";
-import { conversionFor, convertsNothing, toRepository } from "./eol.ts";
+import { conversionFor, convertsNothing, toRepository, toWorkTree } from "./eol.ts";
 import { isRacy, sameStat, type StatData, statData, type Timestamp } from "./file-stat.ts";
 import type { IndexEntry } from "./index-format.ts";
 import { hashObject } from "./oid.ts";
@@ -19,6 +19,11 @@ export interface FileComparison {
   readonly attributes: AttributeLookup;
   /** The index's own mtime; null to read every file. */
   readonly timestamp: Timestamp | null;
+  /**
+   * A file that is read must hold exactly the bytes that a checkout would write. Without it, what
+   * `git add` would make of the file must be what is committed: other line ends are no change then.
+   */
+  readonly exact?: boolean;
 }
 
 /**
@@ -77,9 +82,15 @@ function compareContent(
     return hashObject("blob", target) === entry.oid ? same : { state: "modified" };
   }
   const content = files.readFile(entry.path);
-  if (hashObject("blob", content) === entry.oid) return same;
-  if (isSymlinkMode(entry.mode)) return { state: "modified" };
+  const identical = hashObject("blob", content) === entry.oid;
+  if (isSymlinkMode(entry.mode)) return identical ? same : { state: "modified" };
+  if (identical && !context.exact) return same;
   const conversion = conversionFor(attributes.of(entry.path), settings.eol);
+  if (context.exact) {
+    if (convertsNothing(conversion)) return identical ? same : { state: "modified" };
+    const wanted = toWorkTree(objects.read(entry.oid).data, conversion, entry.oid);
+    return content.equals(wanted) ? same : { state: "modified" };
+  }
   if (conversion.filter !== null) {
     return matchesPointer(objects, entry.oid, content) ? same : { state: "filtered" };
   }

@@ -1,8 +1,10 @@
 /**
  * The index file on disk: read whole, written whole, under the lock that git itself respects.
  *
- *   create <index>.lock (O_EXCL: nobody else writes) ─▶ read <index> ─▶ write the lock file ─▶ rename it over <index>
+ *   create <index>.lock (nobody else writes) ─▶ read <index> ─▶ write a file beside it
+ *     ─▶ rename it over <index> ─▶ remove <index>.lock
  *
+ * The lock names its owner (see file/ref-lock.ts), so that it can be broken when the owner has died.
  * The rename is what makes a change, so readers need no lock. Like git's, a rename is not forced to
  * the disk unless asked: an index that a power cut tore fails its checksum, and every file it speaks of
  * can be read again.
@@ -11,6 +13,14 @@ import fs, { constants } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type Timestamp, timestampOf } from "./file-stat.ts";
+import {
+  breakStaleLock,
+  createLock,
+  describeOwner,
+  newLockText,
+  readLock,
+  releaseLock,
+} from "./file/ref-lock.ts";
 import { compareEntries, type IndexContent, parseIndex, serializeIndex } from "./index-format.ts";
 
 export interface IndexFile extends IndexContent {
@@ -55,34 +65,26 @@ export interface IndexLock {
 }
 
 /**
- * Takes `<path>.lock`.
- * @throws `index-locked` when git or another agentq holds it (or died holding it)
+ * Takes `<path>.lock`. One that an agentq left when it was killed is broken, when its end is proven.
+ * @throws `index-locked` when git or another agentq holds it (or a git died holding it)
  */
 export function lockIndex(path: string): IndexLock {
   const lockPath = `${path}.lock`;
-  let fd: number;
-  try {
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL |
-      (constants.O_NOFOLLOW ?? 0);
-    fd = fs.openSync(lockPath, flags, 0o666);
-  } catch (error) {
-    if (errnoOf(error) !== "EEXIST") throw ioError("lock", path, error);
-    throw new AgentqError("index-locked", `The index is locked: ${lockPath} exists.`, {
-      cause: error,
+  const { text, nonce } = newLockText();
+  while (createLock(lockPath, text) === "exists") {
+    if (breakStaleLock(lockPath)) continue;
+    const owner = describeOwner(readLock(lockPath));
+    throw new AgentqError("index-locked", `The index is locked by ${lockPath}: ${owner}.`, {
       details: { path: lockPath },
     });
   }
+  const temp = `${path}.agentq-${nonce}`;
   let held = true;
-  let open = true;
-  const closeOnce = () => {
-    if (open) fs.closeSync(fd);
-    open = false;
-  };
   const release = () => {
     if (!held) return;
     held = false;
-    closeOnce();
-    fs.rmSync(lockPath, { force: true });
+    const owner = readLock(lockPath);
+    if (typeof owner === "object" && owner.nonce === nonce) releaseLock(lockPath);
   };
   return {
     release,
@@ -91,19 +93,27 @@ export function lockIndex(path: string): IndexLock {
       try {
         const entries = sorted(content.entries);
         const data = serializeIndex({ entries, cacheTree: content.cacheTree });
-        for (let at = 0; at < data.length;) at += fs.writeSync(fd, data, at, data.length - at, at);
-        keepPermissions(fd, path);
-        if (options.sync) fs.fsyncSync(fd);
-        // Windows renames only closed files.
-        closeOnce();
-        fs.renameSync(lockPath, path);
-        held = false;
+        writeWhole(temp, data, path, options.sync ?? false);
+        fs.renameSync(temp, path);
       } catch (error) {
-        release();
+        fs.rmSync(temp, { force: true });
         throw ioError("write", path, error);
+      } finally {
+        release();
       }
     },
   };
+}
+
+function writeWhole(temp: string, data: Uint8Array, path: string, sync: boolean): void {
+  const fd = fs.openSync(temp, "wx", 0o666);
+  try {
+    for (let at = 0; at < data.length;) at += fs.writeSync(fd, data, at, data.length - at, at);
+    keepPermissions(fd, path);
+    if (sync) fs.fsyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
 }
 
 /** A shared repository's index stays readable and writable for its group. */

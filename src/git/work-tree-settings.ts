@@ -1,5 +1,6 @@
 /** The parts of the configuration that say how a work tree's files relate to the index. */
 import { Buffer } from "node:buffer";
+import { createHash } from "node:crypto";
 import fs from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -44,22 +45,48 @@ export function workTreeSettings(config: GitConfig): WorkTreeSettings {
   };
 }
 
+/**
+ * A digest of everything outside the tree that decides which bytes a blob is written as. When it differs
+ * from the time a file was written, the file's stat doesn't prove that it is right.
+ */
+export function conversionDigest(
+  repository: Pick<Repository, "commonDir" | "config">,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): string {
+  const { symlinks, eol } = workTreeSettings(repository.config);
+  const digest = createHash("sha256").update(JSON.stringify({ symlinks, eol }));
+  for (const content of outsideAttributes(repository, env)) {
+    digest.update(content === null ? "-" : `${content.length}:`).update(content ?? "");
+  }
+  return digest.digest("hex");
+}
+
+/** info/attributes, core.attributesFile and the machine's own file. */
+function outsideAttributes(
+  { commonDir, config }: Pick<Repository, "commonDir" | "config">,
+  env: Readonly<Record<string, string | undefined>>,
+): [info: Uint8Array | null, global: Uint8Array | null, system: Uint8Array | null] {
+  const noSystem = /^(?:1|true|yes|on)$/i.test(env.GIT_ATTR_NOSYSTEM ?? "");
+  return [
+    readOrNull(join(commonDir, "info", "attributes")),
+    readUserFile(config, "core.attributesFile", "attributes", env),
+    noSystem ? null : readOrNull("/etc/gitattributes"),
+  ];
+}
+
 /** Attributes as they hold in a repository: its info/attributes, core.attributesFile, the machine's file. */
 export function repositoryAttributes(
   repository: Pick<Repository, "commonDir" | "config">,
   files: AttributeFiles,
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): AttributeLookup {
-  const { commonDir, config } = repository;
-  const system = /^(?:1|true|yes|on)$/i.test(env.GIT_ATTR_NOSYSTEM ?? "")
-    ? null
-    : readOrNull("/etc/gitattributes");
+  const [info, global, system] = outsideAttributes(repository, env);
   return attributeLookup({
     files,
-    info: readOrNull(join(commonDir, "info", "attributes")),
-    global: readUserFile(config, "core.attributesFile", "attributes", env),
+    info,
+    global,
     system,
-    ignoreCase: config.getBoolean("core.ignoreCase") ?? false,
+    ignoreCase: repository.config.getBoolean("core.ignoreCase") ?? false,
   });
 }
 
