@@ -24,9 +24,14 @@ const BOTH = ONE | TWO;
 const STALE = 4;
 const RESULT = 8;
 
-interface Node extends CommitInfo {
+interface Node {
   readonly oid: Oid;
+  readonly parents: readonly Oid[];
+  readonly time: number;
+  readonly generation: number;
   flags: number;
+  /** How often it stands in the queue. */
+  queued: number;
 }
 
 /** Parents and time of a commit: from the reader's own knowledge, else by parsing it. */
@@ -100,19 +105,18 @@ function paint(
   const nodes = new Map<Oid, Node>();
   const queue = createQueue();
   let active = 0; // waiting entries that are not stale
-  const waiting = new Map<Node, number>();
 
   const mark = (oid: Oid, flags: number) => {
     let node = nodes.get(oid);
     if (!node) {
-      node = { ...commitInfo(reader, oid), oid, flags: 0 };
+      const { parents, time, generation } = commitInfo(reader, oid);
+      node = { oid, parents, time, generation, flags: 0, queued: 0 };
       nodes.set(oid, node);
     } else if ((node.flags & flags) === flags) return;
-    const queued = waiting.get(node) ?? 0;
     const wasActive = !(node.flags & STALE);
     node.flags |= flags;
-    if (wasActive && node.flags & STALE) active -= queued;
-    waiting.set(node, queued + 1);
+    if (wasActive && node.flags & STALE) active -= node.queued;
+    node.queued++;
     if (!(node.flags & STALE)) active++;
     queue.put(node);
   };
@@ -121,7 +125,7 @@ function paint(
   for (const two of twos) mark(two, TWO);
   while (active > 0) {
     const node = queue.take()!;
-    waiting.set(node, waiting.get(node)! - 1);
+    node.queued--;
     if (!(node.flags & STALE)) active--;
     if (each(node)) break;
     let flags = node.flags & (BOTH | STALE);
