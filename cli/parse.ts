@@ -16,9 +16,11 @@ export interface Located {
   readonly rest: readonly string[];
 }
 
-const takesValue = new Set(
-  GLOBAL_FLAGS.filter((flag) => flag.kind !== "boolean").map((flag) => `--${flag.name}`),
-);
+/** Flags with a value that may stand before a command's last word: `queue --backend URL ls`. */
+const takesValue = new Set([
+  ...GLOBAL_FLAGS.filter((flag) => flag.kind !== "boolean").map((flag) => `--${flag.name}`),
+  "--backend",
+]);
 
 /** Finds which command `argv` names; global flags may stand before its words. */
 export function locate(argv: readonly string[], commands: readonly CommandSpec[]): Located {

@@ -69,7 +69,8 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
     const open = repositoryOpener(typeof repo === "string" ? repo : undefined);
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
       const config = open()?.config;
-      return config?.get(`agentq.${flag}`) ?? config?.get(`agentq.${flag.replaceAll("-", "")}`);
+      return config?.get(`agentq.${flag}`) ?? config?.get(`agentq.${flag.replaceAll("-", "")}`) ??
+        undefined;
     });
     json = flags.json === true;
     verbose = flags.verbose === true;

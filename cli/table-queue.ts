@@ -1,4 +1,5 @@
 /** The commands of local named queues and of the store. */
+import { QUEUE_SPECS } from "./commands/queue/specs.ts";
 import type { CommandSpec } from "./spec.ts";
 
-export const QUEUE_COMMANDS: readonly CommandSpec[] = [];
+export const QUEUE_COMMANDS: readonly CommandSpec[] = [...QUEUE_SPECS];

@@ -1,0 +1,39 @@
+/** `queue fs read|write|ls`: queues by their control paths. */
+import { queueFs } from "../../../src/queuefs/control.ts";
+import type { CommandModule } from "../../spec.ts";
+import { inputBytes, milliseconds, ownerOf, printLines, safeJson, withBackend } from "./common.ts";
+import { writeOut } from "../../output/write.ts";
+
+type Run = CommandModule["run"];
+
+export const read: Run = (context, [path], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const fs = queueFs(backend, { owner: ownerOf(flags), leaseMs: milliseconds(flags, "lease")! });
+    const content = new TextDecoder().decode(await fs.read(path!));
+    writeOut(`${safeJson(JSON.parse(content))}\n`);
+    return 0;
+  });
+
+export const write: Run = (context, [path, given], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const fs = queueFs(backend, { owner: ownerOf(flags) });
+    const data = path!.replace(/\/$/, "").endsWith("/clear") && given === undefined
+      ? new Uint8Array()
+      : await inputBytes(given);
+    const answer = await fs.write(path!, data);
+    context.print({ schema: "agentq.queue-write/1", path, answer }, () => answer);
+    return 0;
+  });
+
+export const ls: Run = (context, [path], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const entries = await queueFs(backend).readdir(path ?? "/");
+    if (context.json) printLines(context, entries);
+    else {
+      context.print(
+        null,
+        () => entries.map(({ name, isDirectory }) => isDirectory ? `${name}/` : name).join("\n"),
+      );
+    }
+    return 0;
+  });

@@ -1,0 +1,38 @@
+/** `queue metrics`: gauges from one backend snapshot, counters from the workers' files. */
+import { metricsDirectory, readAllMetrics } from "../../../src/queuefs/metrics-files.ts";
+import { prometheusText, type QueueMetrics } from "../../../src/queuefs/metrics.ts";
+import type { Context } from "../../context.ts";
+import { writeOut } from "../../output/write.ts";
+import type { Flags } from "../../spec.ts";
+import { printLines, withBackend } from "./common.ts";
+
+export function metrics(
+  context: Context,
+  [name]: readonly string[],
+  flags: Flags,
+): Promise<number> {
+  return withBackend(context, flags, async (backend) => {
+    const counts = await backend.statuses(name === undefined ? undefined : [name]);
+    const queues: QueueMetrics[] = [...counts].map(([queue, each]) => ({
+      queue,
+      counts: each,
+      workers: readAllMetrics(metricsDirectory(context.stateDirectory, backend.label, queue)),
+    }));
+    if (flags.prometheus === true) {
+      writeOut(prometheusText(queues));
+      return 0;
+    }
+    printLines(
+      context,
+      queues.map(({ queue, counts: { pending, processing }, workers }) => ({
+        schema: "agentq.queue-metrics/1",
+        queue,
+        pending,
+        processing,
+        unacked: pending + processing,
+        ...workers,
+      })),
+    );
+    return 0;
+  });
+}

@@ -1,0 +1,79 @@
+/** `queue create|ls|rm|clear|size|status`: queues as wholes. */
+import { AgentqError } from "../../../src/errors.ts";
+import type { QueueCounts } from "../../../src/queuefs/contract.ts";
+import type { Context } from "../../context.ts";
+import type { CommandModule, Flags } from "../../spec.ts";
+import { printLines, withBackend } from "./common.ts";
+
+type Run = CommandModule["run"];
+
+/** The document that `queue status` prints. */
+export function statusDocument({ pending, processing }: QueueCounts, queue?: string) {
+  const unacked = pending + processing;
+  return {
+    schema: "agentq.queue/1",
+    ...(queue === undefined ? {} : { queue }),
+    pending,
+    processing,
+    unacked,
+    complete: unacked === 0,
+  };
+}
+
+export const create: Run = (context, [name], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const created = await backend.create(name!);
+    context.print(
+      { schema: "agentq.queue-create/1", queue: name, created },
+      () => created ? `created ${name}` : `${name} is there already`,
+    );
+    return 0;
+  }, { create: true });
+
+export const ls: Run = (context, [prefix], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const queues = await backend.list(prefix);
+    if (context.json) printLines(context, queues.map((queue) => ({ queue })));
+    else context.print(null, () => queues.join("\n"));
+    return 0;
+  });
+
+export const rm: Run = (context, [name], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const removed = await backend.remove(name!);
+    context.print({ schema: "agentq.queue-rm/1", removed }, () => removed.join("\n"));
+    return 0;
+  });
+
+export const clear: Run = (context, [name], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const cleared = await backend.clear(name!);
+    context.print(
+      { schema: "agentq.queue-clear/1", queue: name, cleared },
+      () => String(cleared),
+    );
+    return 0;
+  });
+
+export const size: Run = (context, [name], flags) =>
+  withBackend(context, flags, async (backend) => {
+    const { pending } = await backend.status(name!);
+    context.print(
+      { schema: "agentq.queue-size/1", queue: name, size: pending },
+      () => String(pending),
+    );
+    return 0;
+  });
+
+export const status: Run = (context: Context, [name], flags: Flags) =>
+  withBackend(context, flags, async (backend) => {
+    if (flags.all === true) {
+      const all = await backend.statuses(name === undefined ? undefined : await backend.list(name));
+      printLines(context, [...all].map(([queue, counts]) => statusDocument(counts, queue)));
+    } else if (name === undefined) {
+      throw new AgentqError("usage", "name a queue, or pass --all");
+    } else {
+      printLines(context, [statusDocument(await backend.status(name))]);
+    }
+    return 0;
+  });

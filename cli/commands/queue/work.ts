@@ -1,0 +1,92 @@
+/** `queue work`: any program as the handler of a queue's messages. */
+import process from "node:process";
+import { commandHandler } from "../../../src/queuefs/command-handler.ts";
+import { metricsDirectory, openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
+import { quoted } from "../../../src/queuefs/names.ts";
+import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
+import { AgentqError } from "../../../src/errors.ts";
+import type { Context } from "../../context.ts";
+import type { Flags } from "../../spec.ts";
+import { milliseconds, withBackend } from "./common.ts";
+
+const TICK_MS = 1000;
+
+export function work(context: Context, args: readonly string[], flags: Flags): Promise<number> {
+  const [name, ...command] = args;
+  return withBackend(context, flags, async (backend) => {
+    if (command.length === 0) {
+      throw new AgentqError("usage", "name the program to run: queue work NAME -- CMD…");
+    }
+    const queue = name!;
+    const timeoutMs = milliseconds(flags, "job-timeout");
+    const handler = commandHandler(queue, command, {
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      onOutput: (chunk, from) => {
+        // Programs may cut characters anywhere: what is passed on to a file or pipe stays bytes.
+        if (from === "stdout" && !context.json) process.stdout.write(chunk);
+        else context.progress.stream(new TextDecoder().decode(chunk));
+      },
+    });
+    await backend.status(queue); // A queue that isn't there is an error, not an empty one.
+    const worker = startWorker(backend, queue, handler, {
+      concurrency: Number(flags.concurrency),
+      maxAttempts: Number(flags["max-attempts"]),
+      leaseMs: milliseconds(flags, "lease")!,
+      backoff: { baseMs: milliseconds(flags, "backoff")!, maxMs: 60_000 },
+      untilEmpty: flags["until-empty"] === true,
+      onEvent: (event) => report(context, event),
+    });
+    const file = openMetricsFile(
+      metricsDirectory(context.stateDirectory, backend.label, queue),
+      worker.owner,
+    );
+    const tick = setInterval(() => {
+      file.save(worker.metrics);
+      const { processed, failed_count } = worker.metrics;
+      context.progress.update(
+        `${queue}: ${processed} done, ${failed_count} failed, ${worker.held()} at work`,
+      );
+    }, TICK_MS);
+    const graceMs = milliseconds(flags, "grace");
+    const stop = () => void worker.stop(graceMs).catch(() => {});
+    context.signal.addEventListener("abort", stop);
+    if (context.signal.aborted) stop();
+    try {
+      await worker.done;
+    } finally {
+      clearInterval(tick);
+      file.save(worker.metrics);
+      context.signal.removeEventListener("abort", stop);
+    }
+    if (context.json) {
+      context.print({ schema: "agentq.queue-work/1", queue, ...worker.metrics }, () => "");
+    } else {
+      const { processed, requeue_count, failed_count } = worker.metrics;
+      context.progress.line(
+        `${queue}: ${processed} done, ${requeue_count} tried again, ${failed_count} failed`,
+      );
+    }
+    return 0;
+  });
+}
+
+/** What a person watching wants to know: what went wrong, and what was taken over. */
+function report(context: Context, event: WorkerEvent): void {
+  const { progress, verbose } = context;
+  switch (event.type) {
+    case "requeued":
+      return progress.line(`${event.id}: ${event.reason}; again in ${event.afterMs} ms`);
+    case "failed":
+      return progress.line(`${event.id}: to the dead letters: ${event.reason}`);
+    case "lost":
+      return progress.line(`${event.id}: no longer ours: another has it, or it is gone`);
+    case "recovered":
+      return progress.line(`${event.recovered.id}: taken back (${event.recovered.why})`);
+    case "error": {
+      const { error } = event;
+      return progress.line(error instanceof Error ? error.message : quoted(String(error)));
+    }
+    default:
+      if (verbose) progress.line(`${event.id}: ${event.type}`);
+  }
+}
