@@ -59,9 +59,7 @@ function createQueue() {
     [order[i], order[j]] = [order[j]!, order[i]!];
   };
   return {
-    get size() {
-      return heap.length;
-    },
+    peek: (): Node | undefined => heap[0],
     put(node: Node): void {
       let at = heap.push(node) - 1;
       order.push(counter++);
@@ -101,6 +99,8 @@ function paint(
   one: Oid,
   twos: readonly Oid[],
   each: (node: Node) => boolean | void,
+  /** Asked about the next commit once only stale ones wait: whether to go on. */
+  goOn: (next: Node) => boolean = () => false,
 ): Map<Oid, Node> {
   const nodes = new Map<Oid, Node>();
   const queue = createQueue();
@@ -123,7 +123,7 @@ function paint(
 
   mark(one, ONE);
   for (const two of twos) mark(two, TWO);
-  while (active > 0) {
+  for (let next = queue.peek(); next && (active > 0 || goOn(next)); next = queue.peek()) {
     const node = queue.take()!;
     node.queued--;
     if (!(node.flags & STALE)) active--;
@@ -198,11 +198,33 @@ export function countBetween(reader: CommitReader, exclude: Oid | null, include:
   return count;
 }
 
-/** The commits that `include` reaches and `exclude` does not, in no particular order. */
+/** How many commits older than all found are still looked at, as many as git does. */
+const SLOP = 5;
+
+/**
+ * The commits that `include` reaches and `exclude` does not, in no particular order. Where clocks lied
+ * and no commit-graph says otherwise, there may be some too many, as with git rev-list; never too few.
+ */
 export function commitsBetween(reader: CommitReader, exclude: Oid | null, include: Oid): Oid[] {
   if (exclude === include) return [];
-  const nodes = paint(reader, include, exclude === null ? [] : [exclude], () => {});
-  // With lying clocks a commit may have been painted by one side before the other came to it.
+  let oldest = Infinity;
+  let slop = SLOP;
+  const nodes = paint(
+    reader,
+    include,
+    exclude === null ? [] : [exclude],
+    (node) => {
+      if (!(node.flags & TWO)) oldest = Math.min(oldest, node.time);
+    },
+    // A stale commit not older than a found one may lead to it by a way that was not walked yet.
+    (next) => {
+      if (oldest === Infinity) return false;
+      if (next.time >= oldest) slop = SLOP;
+      else slop--;
+      return slop > 0;
+    },
+  );
+  // What a found commit's clock hid is painted now, as far as it was seen.
   const missed = [...nodes.values()].filter((node) => node.flags & TWO);
   for (let node = missed.pop(); node; node = missed.pop()) {
     for (const oid of node.parents) {
