@@ -4,9 +4,9 @@ import process from "node:process";
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Writes all of `text`; waits while a pipe is full; a reader that went away ends the process. */
-function writeAll(fd: 1 | 2, text: string): void {
-  const bytes = new TextEncoder().encode(text);
+/** Writes all of it; waits while a pipe is full; a reader that went away ends the process. */
+function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
+  const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
   let at = 0;
   while (at < bytes.length) {
     try {
@@ -20,7 +20,8 @@ function writeAll(fd: 1 | 2, text: string): void {
   }
 }
 
-export function writeOut(text: string): void {
+/** Text, or another program's bytes passed on. */
+export function writeOut(text: string | Uint8Array): void {
   writeAll(1, text);
 }
 

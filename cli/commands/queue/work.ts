@@ -1,11 +1,11 @@
 /** `queue work`: any program as the handler of a queue's messages. */
-import process from "node:process";
 import { commandHandler } from "../../../src/queuefs/command-handler.ts";
 import { metricsDirectory, openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
 import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
+import { writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 import { milliseconds, withBackend } from "./common.ts";
 
@@ -23,7 +23,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       onOutput: (chunk, from) => {
         // Programs may cut characters anywhere: what is passed on to a file or pipe stays bytes.
-        if (from === "stdout" && !context.json) process.stdout.write(chunk);
+        if (from === "stdout" && !context.json) writeOut(chunk);
         else context.progress.stream(new TextDecoder().decode(chunk));
       },
     });
