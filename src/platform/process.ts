@@ -14,8 +14,8 @@ import { abortReason } from "./clock.ts";
 
 export interface CommandOptions {
   readonly cwd: string;
-  /** Added to this process's environment. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Added to this process's environment; undefined takes a variable away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   /** Milliseconds after which the whole group is killed. */
   readonly timeoutMs: number;
   /** Aborting kills the whole group; the returned promise then rejects with the signal's reason. */
@@ -66,7 +66,11 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
   return new Promise((resolve, reject) => {
     const child = spawn(words[0]!, words.slice(1), {
       cwd: options.cwd,
-      env: { ...process.env, ...options.env },
+      env: Object.fromEntries(
+        Object.entries({ ...process.env, ...options.env }).filter(([, value]) =>
+          value !== undefined
+        ),
+      ),
       detached: true,
       stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
     });

@@ -42,11 +42,11 @@ describe("runCommand", () => {
 
   test("closes standard input and the watcher's pipe, and sets the environment", async () => {
     const result = await runCommand(
-      "read -r line; echo read=$?; ls /proc/self/fd | grep -c '^3$' >count; cat count; echo $WORD",
-      { cwd: tempDir(), timeoutMs: 60_000, env: { WORD: "a b" } },
+      "read -r line; echo read=$?; ls /proc/self/fd | grep -c '^3$' >count; cat count; echo $WORD; echo \"${HOME-unset}\"",
+      { cwd: tempDir(), timeoutMs: 60_000, env: { WORD: "a b", HOME: undefined } },
     );
     // ls itself opens /proc/self/fd as fd 3: exactly that one.
-    assert.deepEqual(text(result.tail).trim().split("\n"), ["read=1", "1", "a b"]);
+    assert.deepEqual(text(result.tail).trim().split("\n"), ["read=1", "1", "a b", "unset"]);
   });
 
   test("kills the whole group when the time is up", async () => {

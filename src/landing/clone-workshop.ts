@@ -1,0 +1,286 @@
+/**
+ * The workshop of a real machine: merges in a clone's objects, checks in a persistent worktree.
+ *
+ * Merges here follow nothing of this clone's configuration, only the trees: two landers must make the
+ * same commit.
+ */
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { isAgentqError } from "../errors.ts";
+import { parseCommit } from "../git/commit.ts";
+import { isAncestor } from "../git/history.ts";
+import type { Repository } from "../git/repository.ts";
+import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import { treeFiles } from "../git/work-tree-settings.ts";
+import { attributeLookup } from "../git/attributes.ts";
+import { prepareWorktree } from "../git/worktree.ts";
+import { checkGate } from "../merge/gate.ts";
+import { mergeCommits } from "../merge/merge-commits.ts";
+import { overlay } from "../merge/overlay.ts";
+import type { MergeOptions } from "../merge/types.ts";
+import { runCommand } from "../platform/process.ts";
+import type { TicketEntry } from "./chain.ts";
+import { landingCommit } from "./merge-commit.ts";
+import { type Pins, pinsAt, pinsEntry, readPins } from "./pins.ts";
+import { REASONS } from "./result.ts";
+import { checksOf, isInstalled, runChecks } from "./verify.ts";
+import { createWorkingObjects, inFront } from "./working-objects.ts";
+import type { ReadyMerge, Refusal, Verified, Workshop } from "./workshop.ts";
+
+export interface CloneWorkshopOptions {
+  /** Leave tickets that bring a command of their own to other landers. */
+  readonly noTicketCommands: boolean;
+  /** Receives the checks' output. */
+  readonly onOutput?: (chunk: Uint8Array) => void;
+  readonly onNote?: (text: string) => void;
+}
+
+export function createCloneWorkshop(
+  origin: Origin,
+  repository: Repository,
+  options: CloneWorkshopOptions,
+): Workshop {
+  const objects = createWorkingObjects(origin, repository.objects);
+  /** The newest answer of `contains`: asked again for every refused ticket. */
+  let contained: { commit: Oid; ancestor: Oid } | null = null;
+
+  async function contains(commit: Oid, ancestor: Oid, signal: AbortSignal): Promise<boolean> {
+    if (contained?.commit === commit && contained.ancestor === ancestor) return true;
+    await objects.ensure([commit], signal);
+    const answer = isAncestor(objects, ancestor, commit);
+    if (answer) contained = { commit, ancestor };
+    return answer;
+  }
+
+  async function merge(
+    ticket: TicketEntry,
+    tip: Oid | null,
+    signal: AbortSignal,
+  ): Promise<ReadyMerge | Refusal> {
+    const { candidate } = ticket.message;
+    await objects.ensure(tip === null ? [candidate] : [tip, candidate], signal);
+    const drops = ticket.message.agentq?.drops ?? [];
+    const tree = treeOf(objects, candidate);
+    if (tip === null) {
+      return guarded(
+        { verdict: "ready", commit: candidate, tree, base: null, objects, drops },
+        null,
+      );
+    }
+    if (isAncestor(objects, candidate, tip)) return nothingToLand(candidate, tip);
+    if (isAncestor(objects, tip, candidate)) {
+      const gate = checkGate(objects, { tip, candidate, drops, options: mergeOptions(tip) });
+      if (!gate.ok) return { verdict: "refused", ...gate };
+      return guarded({ verdict: "ready", commit: candidate, tree, base: tip, objects, drops }, tip);
+    }
+    return mergeBoth(ticket, tip, drops);
+  }
+
+  function mergeBoth(
+    ticket: TicketEntry,
+    tip: Oid,
+    drops: readonly string[],
+  ): ReadyMerge | Refusal {
+    const { candidate } = ticket.message;
+    const scratch = overlay(objects);
+    const settings = mergeOptions(tip);
+    try {
+      const merged = mergeCommits(scratch, tip, candidate, settings);
+      const gate = checkGate(scratch, { tip, candidate, merge: merged, drops, options: settings });
+      if (!gate.ok) return { verdict: "refused", ...gate };
+      const commit = landingCommit(objects, ticket, tip, merged.tree);
+      const made = [
+        ...scratch.newObjects(),
+        { oid: commit.oid, type: "commit" as const, data: commit.content },
+      ];
+      objects.keep(made);
+      return guarded({
+        verdict: "ready",
+        commit: commit.oid,
+        tree: merged.tree,
+        base: merged.bases[0] ?? null,
+        objects: inFront(made, objects),
+        drops,
+      }, tip);
+    } catch (error) {
+      if (!isAgentqError(error, "unrelated-histories")) throw error;
+      return {
+        verdict: "refused",
+        reason: REASONS.merge,
+        files: [],
+        regions: [],
+        report: `${error.message}\n${error.hint}`,
+      };
+    }
+  }
+
+  function mergeOptions(tip: Oid): MergeOptions {
+    const lookup = attributeLookup({ files: treeFiles(objects, treeOf(objects, tip)) });
+    return { attributes: (path) => lookup.of(path) };
+  }
+
+  /** An agentq.json that can't be read must not get onto the branch: nothing would land after it. */
+  function guarded(ready: ReadyMerge, tip: Oid | null): ReadyMerge | Refusal {
+    const after = pinsEntry(ready.objects, ready.tree);
+    const before = tip === null ? null : pinsEntry(objects, treeOf(objects, tip));
+    if (after === null || after.oid === before?.oid) return ready;
+    try {
+      readPins(ready.objects, ready.tree);
+      return ready;
+    } catch (error) {
+      if (!isAgentqError(error, "pins-invalid")) throw error;
+      return {
+        verdict: "refused",
+        reason: REASONS.failed,
+        files: ["agentq.json"],
+        regions: [],
+        report: `After this landing ${error.message}; nothing could land any more.`,
+      };
+    }
+  }
+
+  return {
+    contains,
+    merge,
+    async parents(commit, signal) {
+      await objects.ensure([commit], signal);
+      return parseCommit(objects.read(commit).data, commit).parents;
+    },
+    async mergedCommit(ticket, tip, signal) {
+      const made = await merge(ticket, tip, signal);
+      return made.verdict === "ready" ? made.commit : null;
+    },
+    async admit(ticket, tip, signal) {
+      const { verify_cmd: command, check } = ticket.message;
+      if (tip !== null) await objects.ensure([tip], signal);
+      const pins = pinsAt(objects, tip);
+      const own = typeof command === "string" && !pins.verify.includes(command);
+      if (own && pins.ticketCommands === "refuse") return notAllowed(command);
+      if (check === "sem" && !isInstalled("sem")) return noSem();
+      if (typeof check === "string" && check !== "sem") return unknownCheck(check);
+      if (own && options.noTicketCommands) {
+        return {
+          verdict: "left",
+          why: "it brings a verify command, which this lander doesn't run",
+        };
+      }
+      return null;
+    },
+    async verify(ticket, tip, ready, signal) {
+      const pins: Pins = pinsAt(objects, tip);
+      const checks = checksOf(ticket, pins);
+      if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
+      const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
+      await objects.ensureOnDisk(wants, signal);
+      const worktree = await prepareWorktree(
+        repository,
+        join(repository.commonDir, "agentq", "worktrees"),
+        "verify",
+        ready.commit,
+        { signal },
+      );
+      try {
+        noteIncomplete(worktree.checkout, options.onNote);
+        return await runChecks(ticket, checks, pins, {
+          path: worktree.path,
+          repository: repository.workTree ?? repository.gitDir,
+          tip,
+        }, {
+          signal,
+          run: runCommand,
+          ...(options.onOutput && { onOutput: options.onOutput }),
+        }) satisfies Verified | Refusal;
+      } finally {
+        worktree.release();
+      }
+    },
+  };
+}
+
+function treeOf(objects: ObjectReader, commit: Oid): Oid {
+  return parseCommit(objects.read(commit).data, commit).tree;
+}
+
+/** What isn't in the worktree as a person would have it is said out loud. */
+function noteIncomplete(
+  checkout: { unfiltered: readonly string[]; submodules: readonly string[]; outsideSparse: number },
+  note: ((text: string) => void) | undefined,
+): void {
+  const { unfiltered, submodules, outsideSparse } = checkout;
+  if (unfiltered.length > 0) {
+    note?.(
+      `${unfiltered.length} files with a filter (Git LFS and the like) hold what the repository ` +
+        `holds, such as ${unfiltered[0]}`,
+    );
+  }
+  if (submodules.length > 0) note?.(`submodules are left empty: ${submodules.join(", ")}`);
+  if (outsideSparse > 0) note?.(`${outsideSparse} files lie outside the sparse checkout`);
+}
+
+function nothingToLand(candidate: Oid, tip: Oid): Refusal {
+  return {
+    verdict: "refused",
+    reason: REASONS.nothing,
+    files: [],
+    regions: [],
+    report: `${candidate} is on the branch already, which is at ${tip}.`,
+  };
+}
+
+function notAllowed(command: string): Refusal {
+  return {
+    verdict: "refused",
+    reason: REASONS.command,
+    files: [],
+    regions: [],
+    report: `The branch's agentq.json allows only its own checks. This ticket brought: ${command}`,
+  };
+}
+
+function noSem(): Refusal {
+  return {
+    verdict: "refused",
+    reason: REASONS.sem,
+    files: [],
+    regions: [],
+    report: "The ticket asks for `sem check`, which isn't installed where it was to be landed.",
+  };
+}
+
+function unknownCheck(check: string): Refusal {
+  return {
+    verdict: "refused",
+    reason: REASONS.failed,
+    files: [],
+    regions: [],
+    report: `The ticket asks for the check ${JSON.stringify(check)}, which agentq doesn't know.`,
+  };
+}
+
+/**
+ * The repository a lander works in: the clone, unless there is none or its history is cut off, in which
+ * case a bare one below `directory`, kept for the next time.
+ */
+export async function landingRepository(
+  clone: Repository | null,
+  directory: string,
+): Promise<Repository> {
+  if (clone && clone.shallow.size === 0) return clone;
+  const [{ openRepository }, { initRepository }, fs] = await Promise.all([
+    import("../git/repository.ts"),
+    import("../git/init.ts"),
+    import("node:fs"),
+  ]);
+  if (!fs.existsSync(join(directory, "HEAD"))) {
+    // Made aside and renamed, so that nobody ever finds half of it.
+    const made = `${directory}.${randomBytes(8).toString("hex")}`;
+    try {
+      initRepository(made, { bare: true, branch: "main" });
+      fs.renameSync(made, directory);
+    } catch (error) {
+      fs.rmSync(made, { recursive: true, force: true });
+      if (!fs.existsSync(join(directory, "HEAD"))) throw error;
+    }
+  }
+  return openRepository(directory);
+}
