@@ -1,0 +1,271 @@
+/**
+ * v1 queues: one directory, `<id>.json` → `<id>.processing` → `<id>.delivered`, dead letters in a
+ * failed directory. `@openclaw/fs-safe` is v1; this only adapts it.
+ *
+ * v1 claims, quarantines and retires by hardlink. Where the system refuses those, the answer is
+ * `helper-unavailable` with its errno, and every file stays as it was: never a rename, a copy or a v2
+ * store instead. Claims are at least once: v1 has no way back to pending, so a message that was
+ * claimed and not acknowledged is what the next claim of its id returns.
+ */
+import { lstatSync, readdirSync } from "node:fs";
+import { join, resolve } from "node:path";
+import process from "node:process";
+import { AgentqError, type ErrorCode } from "../errors.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import { NAMESPACE } from "./layout.ts";
+import type { Json } from "./types.ts";
+
+export type NativeMode = "off" | "auto" | "require";
+
+export interface V1Options {
+  /** Where dead letters go; shared by as many queues as name it. Default `<directory>/failed`. */
+  failedDirectory?: string;
+  /**
+   * Whether fs-safe uses its native helper. Default FS_SAFE_NATIVE_MODE, else `auto` (`off` under
+   * Deno, where the helper can't be loaded). fs-safe has one such setting for the whole process.
+   */
+  nativeMode?: NativeMode;
+}
+
+export interface V1Claim {
+  readonly id: string;
+  /** Undefined when `unreadable`. */
+  readonly payload: Json | undefined;
+  /** Why the payload can't be read; the message is claimed all the same, and can be failed. */
+  readonly unreadable: AgentqError | null;
+}
+
+export interface V1Counts {
+  readonly pending: number;
+  readonly processing: number;
+}
+
+export interface V1Queue {
+  readonly directory: string;
+  readonly failedDirectory: string;
+  /** Publishes `<id>.json`, replacing a still-pending one. */
+  enqueue(id: string, payload: Json): Promise<void>;
+  /** The oldest pending messages, or the one named (also when it is claimed already). */
+  claim(options?: { id?: string; count?: number }): Promise<V1Claim[]>;
+  /** Removes a claim. `stale-generation` when nothing of that id is claimed. */
+  ack(id: string): Promise<void>;
+  /** Claims what isn't yet, and moves it to the failed directory, create-only (`already-exists`). */
+  fail(id: string): Promise<void>;
+  /** From one listing of the directory. */
+  counts(): V1Counts;
+  /** IDs, oldest pending first. */
+  pending(): string[];
+  processing(): string[];
+  failed(): string[];
+}
+
+/** fs-safe's own prefix for temp files made here. */
+const TEMP_PREFIX = "agentq";
+
+/** Refusals of link(2): EISDIR is what exFAT drivers answer. */
+const LINK_REFUSALS = new Set([
+  "EACCES",
+  "EPERM",
+  "EXDEV",
+  "ENOTSUP",
+  "EOPNOTSUPP",
+  "ENOSYS",
+  "EISDIR",
+]);
+
+/** Opens (and, when missing, makes) a v1 queue. Errors: `v2-directory`, `helper-unavailable`. */
+export async function openV1Queue(directory: string, options: V1Options = {}): Promise<V1Queue> {
+  const queueDir = resolve(directory);
+  const failedDir = resolve(options.failedDirectory ?? join(queueDir, "failed"));
+  if (names(queueDir).includes(NAMESPACE)) {
+    throw new AgentqError("v2-directory", `${queueDir} holds a v2 store`, {
+      details: { path: queueDir },
+    });
+  }
+  const fsSafe = await import("@openclaw/fs-safe/store");
+  const { configureFsSafeNative } = await import("@openclaw/fs-safe/config");
+  configureFsSafeNative({ mode: options.nativeMode ?? defaultNativeMode() });
+  await typed(
+    "prepare",
+    queueDir,
+    () => fsSafe.ensureJsonDurableQueueDirs({ queueDir, failedDir }),
+  );
+
+  // v1's own rule for IDs, which is wider than the v2 store's.
+  const pathsOf = (id: string) => {
+    try {
+      return fsSafe.resolveJsonDurableQueueEntryPaths(queueDir, id);
+    } catch (cause) {
+      throw new AgentqError("name-invalid", `not an ID of a v1 queue: ${JSON.stringify(id)}`, {
+        cause,
+      });
+    }
+  };
+  const isId = (id: string) => {
+    try {
+      return pathsOf(id) !== null;
+    } catch {
+      return false;
+    }
+  };
+  const listed = () => {
+    const files = names(queueDir);
+    const withSuffix = (suffix: string) =>
+      files.filter((name) => name.endsWith(suffix))
+        .map((name) => name.slice(0, -suffix.length))
+        .filter(isId);
+    return { json: withSuffix(".json"), processing: withSuffix(".processing") };
+  };
+  const pending = () => {
+    const { json, processing } = listed();
+    const claimed = new Set(processing);
+    return json.filter((id) => !claimed.has(id))
+      .map((id) => ({ id, at: publishedAt(join(queueDir, `${id}.json`)) }))
+      .sort((a, b) => a.at === b.at ? (a.id < b.id ? -1 : 1) : a.at < b.at ? -1 : 1)
+      .map(({ id }) => id);
+  };
+  const load = async (id: string): Promise<V1Claim | null> => {
+    const paths = pathsOf(id);
+    try {
+      const payload = await typed(
+        "claim",
+        paths.jsonPath,
+        () => fsSafe.loadJsonDurableQueueEntry<Json>({ paths, tempPrefix: TEMP_PREFIX }),
+      );
+      // `null` is also how a payload that is null comes back; then it is there, claimed.
+      if (payload === null && !listed().processing.includes(id)) return null;
+      return { id, payload, unreadable: null };
+    } catch (error) {
+      const readable = !(error instanceof AgentqError) || error.code !== "payload-unreadable";
+      if (readable) throw error;
+      return { id, payload: undefined, unreadable: error };
+    }
+  };
+
+  return {
+    directory: queueDir,
+    failedDirectory: failedDir,
+    async enqueue(id, payload) {
+      const { jsonPath } = pathsOf(id);
+      await typed("write", jsonPath, () =>
+        fsSafe.writeJsonDurableQueueEntry({
+          filePath: jsonPath,
+          entry: payload,
+          tempPrefix: TEMP_PREFIX,
+        }));
+    },
+    async claim({ id, count = 1 } = {}) {
+      const claims: V1Claim[] = [];
+      for (const next of id === undefined ? pending() : [id]) {
+        if (claims.length >= count) break;
+        const claim = await load(next);
+        if (claim !== null) claims.push(claim);
+      }
+      return claims;
+    },
+    async ack(id) {
+      const paths = pathsOf(id);
+      if (!listed().processing.includes(id)) throw notClaimed(queueDir, id);
+      await typed(
+        "acknowledge",
+        paths.processingPath ?? paths.jsonPath,
+        () => fsSafe.ackJsonDurableQueueEntry(paths),
+      );
+    },
+    async fail(id) {
+      const paths = pathsOf(id);
+      await typed(
+        "fail",
+        paths.jsonPath,
+        () => fsSafe.moveJsonDurableQueueEntryToFailed({ queueDir, failedDir, id }),
+      );
+    },
+    counts() {
+      const { json, processing } = listed();
+      return { pending: json.length, processing: processing.length };
+    },
+    pending,
+    processing: () => listed().processing,
+    failed: () =>
+      names(failedDir).filter((name) => name.endsWith(".json"))
+        .map((name) => name.slice(0, -".json".length)),
+  };
+}
+
+function defaultNativeMode(): NativeMode {
+  const { FS_SAFE_NATIVE_MODE: mode } = process.env;
+  if (mode === "off" || mode === "auto" || mode === "require") return mode;
+  return "Deno" in globalThis ? "off" : "auto";
+}
+
+function names(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return [];
+    throw ioError("list", directory, error);
+  }
+}
+
+/** In nanoseconds; only to order what is pending. */
+function publishedAt(path: string): bigint {
+  return lstatSync(path, { bigint: true, throwIfNoEntry: false })?.mtimeNs ?? 0n;
+}
+
+function notClaimed(directory: string, id: string): AgentqError {
+  return new AgentqError("stale-generation", `${join(directory, id)}: it isn't claimed`, {
+    details: { id },
+  });
+}
+
+/** Turns what fs-safe and the system throw into this program's errors. */
+async function typed<T>(operation: string, path: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw toTyped(operation, path, error);
+  }
+}
+
+const FS_SAFE_CODES: Readonly<Record<string, ErrorCode>> = {
+  "helper-unavailable": "helper-unavailable",
+  "already-exists": "already-exists",
+  "path-mismatch": "identity-changed",
+  "timeout": "store-locked",
+  "file_lock_timeout": "store-locked",
+  "file_lock_stale": "store-locked",
+};
+
+function toTyped(operation: string, path: string, error: unknown): AgentqError {
+  const { code, syscall } = error as { code?: unknown; syscall?: unknown };
+  const message = error instanceof Error ? error.message : String(error);
+  const errno = errnoOf(error);
+  if (errno !== null && syscall === "link" && LINK_REFUSALS.has(errno)) {
+    return new AgentqError(
+      "helper-unavailable",
+      `can't ${operation} ${path}: the system refuses hardlinks (${errno})`,
+      { cause: error, details: { operation, path, errno } },
+    );
+  }
+  if (errno === "ENOENT" && operation === "fail") {
+    return new AgentqError("not-found", `there is no message at ${path}`, { cause: error });
+  }
+  if (errno !== null) return ioError(operation, path, error);
+  const known = FS_SAFE_CODES[String(code)];
+  if (known !== undefined) {
+    return new AgentqError(known, `can't ${operation} ${path}: ${message}`, {
+      cause: error,
+      ...(known === "helper-unavailable" ? { hint: NATIVE_HINT } : {}),
+      details: { operation, path, reason: String(code) },
+    });
+  }
+  if (operation === "claim") {
+    return new AgentqError("payload-unreadable", `can't read ${path}: ${message}`, {
+      cause: error,
+    });
+  }
+  return new AgentqError("io-error", `can't ${operation} ${path}: ${message}`, { cause: error });
+}
+
+const NATIVE_HINT =
+  "fs-safe's native helper is required and can't be loaded: set FS_SAFE_NATIVE_MODE to auto or off.";
