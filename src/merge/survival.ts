@@ -78,10 +78,26 @@ export function wordsKept(texts: Texts): number | null {
   return kept / wanted;
 }
 
-/** A place where work was lost: lines of the side's text, 1-based. */
+/** A place where work was lost: lines of the side's text, 1-based, and their words. */
 export interface LostHunk {
   readonly first: number;
   readonly last: number;
+  readonly words: Counts;
+}
+
+/** Whether at least half of a lost hunk's words were added elsewhere: it moved with the code it belongs to. */
+export function standsElsewhere(hunk: LostHunk, elsewhere: Counts): boolean {
+  let wanted = 0;
+  let found = 0;
+  for (const [word, count] of hunk.words) {
+    wanted += count;
+    found += Math.min(count, countOf(elsewhere, word));
+  }
+  return wanted > 0 && found * 2 >= wanted;
+}
+
+function wordsOfLines(text: Lines, from: number, to: number): Counts {
+  return wordCounts(text.data.subarray(text.starts[from]!, text.starts[to]!));
 }
 
 /**
@@ -118,7 +134,11 @@ export function lostHunks(texts: Texts): LostHunk[] {
     }
     // Nothing but lines that are there anyway (or blank): nothing to miss, unless lines had to go.
     if (added > 0 ? present > 0 : !removesWords(lines[1], other, from, to, side)) continue;
-    lost.push({ first: hunk.theirs + 1, last: hunk.theirs + Math.max(1, hunk.theirsCount) });
+    lost.push({
+      first: hunk.theirs + 1,
+      last: hunk.theirs + Math.max(1, hunk.theirsCount),
+      words: wordsOfLines(lines[2], hunk.theirs, hunk.theirs + hunk.theirsCount),
+    });
   }
   return lost;
 }
@@ -126,7 +146,9 @@ export function lostHunks(texts: Texts): LostHunk[] {
 function hasWord(text: Lines, line: number): boolean {
   for (let i = text.starts[line]!; i < text.starts[line + 1]!; i++) {
     const c = text.data[i]!;
-    if ((c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c >= 128) return true;
+    if ((c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c >= 128) {
+      return true;
+    }
   }
   return false;
 }
@@ -161,13 +183,13 @@ export function cutLines(expected: Uint8Array, base: Uint8Array, result: Uint8Ar
     if (added > 0) continue;
     for (let i = at; i < at + removed; i++) {
       if (inBase.has(want[i]!) || inResult.has(want[i]!) || !hasWord(lines[0], i)) continue;
-      const line = expected.subarray(lines[0].starts[i]!, lines[0].starts[i + 1]!);
-      let short = false;
-      for (const word of wordCounts(line).keys()) {
-        if (countOf(got, word) < countOf(wanted, word)) short = true;
-      }
-      if (!short) continue;
-      lost.push({ first: at + 1, last: at + removed });
+      const words = wordsOfLines(lines[0], i, i + 1);
+      if (![...words.keys()].some((word) => countOf(got, word) < countOf(wanted, word))) continue;
+      lost.push({
+        first: at + 1,
+        last: at + removed,
+        words: wordsOfLines(lines[0], at, at + removed),
+      });
       break;
     }
   }

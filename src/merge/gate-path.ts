@@ -1,0 +1,230 @@
+/**
+ * One path of a merge commit that isn't what merging its parents gives: was work lost there?
+ *
+ * ```text
+ *  conflict markers in it ────────────────────────────────▶ lost
+ *  gone, though a side changed or added it ───────────────▶ lost, unless it stands under another name
+ *  back, though a side deleted it ────────────────────────▶ lost
+ *  one side's version whole, the other's change in it not ▶ lost
+ *  a side's change neither there nor adapted ─────────────▶ lost
+ *  anything else (adapted, reformatted, more than asked) ─▶ kept
+ * ```
+ */
+import type { ObjectReader } from "../git/types.ts";
+import { isRegular, sameVersion, type Version } from "./entry.ts";
+import { hasNul } from "./similarity.ts";
+import {
+  cutLines,
+  type LostHunk,
+  lostHunks,
+  newMarkers,
+  standsElsewhere,
+  type Texts,
+  wordsKept,
+} from "./survival.ts";
+
+/** What one path is in all the trees that matter. */
+export interface PathVersions {
+  readonly path: string;
+  readonly base: Version;
+  readonly ours: Version;
+  readonly theirs: Version;
+  /** What merging gives; with a conflict, the marked text. */
+  readonly expected: Version;
+  readonly result: Version;
+  readonly conflicted: boolean;
+  readonly markerSize: number;
+}
+
+export interface PathContext {
+  readonly db: ObjectReader;
+  /** True when the merge has this file's content under a name that merging doesn't give. */
+  movedTo(version: Version): boolean;
+  /** Words that the merge added to paths other than this one. */
+  elsewhere(path: string): Map<string, number>;
+}
+
+export interface Loss {
+  readonly path: string;
+  /** Whose work: 0 when it isn't one side's. */
+  readonly parent: 0 | 1 | 2;
+  readonly what: string;
+  /** `first-last` lines, of the result for markers. */
+  readonly regions: readonly string[];
+}
+
+/** A side whose change is less present than this in words is taken for lost. */
+const BARELY = 0.25;
+/** Where both sides changed the same lines, one has to give way to some extent. */
+const BARELY_IN_CONFLICT = 0.1;
+
+/** What was lost at this path, or null. */
+export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
+  const { path, base, ours, theirs, expected, result, conflicted } = versions;
+  const lost = (parent: 0 | 1 | 2, what: string, regions: string[] = []): Loss => ({
+    path,
+    parent,
+    what,
+    regions,
+  });
+
+  if (result.mode === 0) return findRemoval(context, versions, lost);
+
+  const deletedBy = base.mode === 0 ? 0 : ours.mode === 0 ? 1 : theirs.mode === 0 ? 2 : 0;
+  if (deletedBy !== 0) {
+    // Keeping the changed file is one of the two answers to modify/delete, and loses nothing.
+    const kept = deletedBy === 1 ? theirs : ours;
+    if (conflicted || expected.mode !== 0) {
+      return kept.mode !== 0 && kept.oid !== base.oid && result.oid === base.oid
+        ? lost(deletedBy === 1 ? 2 : 1, "has the old content")
+        : markersIn(context, versions, lost);
+    }
+    return sameVersion(result, base) || sameVersion(result, kept)
+      ? lost(deletedBy, "was deleted there and is back in the merge")
+      : null;
+  }
+  if (!conflicted && expected.mode === 0) return null;
+
+  const marked = markersIn(context, versions, lost);
+  if (marked) return marked;
+  const mode = findModeLoss(versions, lost);
+  if (mode) return mode;
+
+  const texts = readTexts(context.db, [base, ours, theirs, result]);
+  for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
+    if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
+    const alone = other.oid === base.oid || other.oid === side.oid;
+    if (!texts) {
+      const stale = alone ? base : other;
+      if (result.oid === stale.oid && result.oid !== expected.oid) {
+        return lost(parent, alone ? "has the old content" : "has the other side's content whole");
+      }
+      if (result.oid === stale.oid && conflicted) {
+        return lost(parent, "has the other side's content whole");
+      }
+      continue;
+    }
+    const found = findTextLoss(
+      {
+        base: texts[0]!,
+        side: parent === 1 ? texts[1]! : texts[2]!,
+        other: alone ? texts[0]! : parent === 1 ? texts[2]! : texts[1]!,
+        result: texts[3]!,
+        elsewhere: () => context.elsewhere(path),
+      },
+      conflicted,
+      result.oid === (alone ? base : other).oid,
+    );
+    if (found) return lost(parent, found.what, found.regions);
+  }
+  if (texts && !conflicted && isText(context.db, expected)) {
+    const cut = cutLines(context.db.read(expected.oid).data, texts[0]!, texts[3]!)
+      .filter((hunk) => !standsElsewhere(hunk, context.elsewhere(path)));
+    if (cut.length > 0) {
+      return lost(0, `lacks lines ${ranges(cut)} of what merging gives`);
+    }
+  }
+  return null;
+}
+
+type Lost = (parent: 0 | 1 | 2, what: string, regions?: string[]) => Loss;
+
+/** The path is in no directory of the result. */
+function findRemoval(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
+  const { base, ours, theirs, expected, path, conflicted } = versions;
+  if (expected.mode === 0 && !conflicted) return null;
+  for (const version of [expected, theirs, ours]) {
+    if (version.mode !== 0 && context.movedTo(version)) return null;
+  }
+  const changed = (side: Version): boolean => side.mode !== 0 && !sameVersion(side, base);
+  for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
+    if (!changed(side)) continue;
+    if (base.mode === 0) return lost(parent, "was added there and is missing in the merge");
+    if (other.mode === 0 && conflicted) {
+      const texts = readTexts(context.db, [base, side]);
+      const kept = texts && wordsKept({
+        base: texts[0]!,
+        side: texts[1]!,
+        other: texts[0]!,
+        result: texts[0]!,
+        elsewhere: () => context.elsewhere(path),
+      });
+      if (kept !== null && kept >= BARELY) return null;
+      return lost(parent, "was changed there and is deleted in the merge");
+    }
+    return lost(parent, "was changed there and is missing in the merge");
+  }
+  if (expected.mode === 0) return null;
+  if (ours.mode === 0 && theirs.mode === 0) {
+    // A name that exists only because merging moved a file out of another's way.
+    return lost(0, "was moved aside by merging and is missing in the merge");
+  }
+  return lost(0, "was deleted by neither side and is missing in the merge");
+}
+
+function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
+  const { result, conflicted, base, ours, theirs, markerSize } = versions;
+  if (!isText(context.db, result)) return null;
+  const data = context.db.read(result.oid).data;
+  const sources = [base, ours, theirs].filter((version) => isText(context.db, version)).map(
+    (version) => context.db.read(version.oid).data,
+  );
+  const lines = newMarkers(data, sources, markerSize, conflicted);
+  if (lines.length === 0) return null;
+  return lost(0, "has conflict markers", [`${lines[0]}-${lines[lines.length - 1]}`]);
+}
+
+function findModeLoss(versions: PathVersions, lost: Lost): Loss | null {
+  const { base, ours, theirs, result } = versions;
+  if (base.mode === 0 || result.mode !== base.mode) return null;
+  for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
+    if (side.mode === base.mode || (other.mode !== base.mode && other.mode !== side.mode)) continue;
+    return isRegular(side.mode) && isRegular(base.mode)
+      ? lost(parent, `has the mode ${base.mode.toString(8)} instead of ${side.mode.toString(8)}`)
+      : lost(parent, "is of another type there");
+  }
+  return null;
+}
+
+function findTextLoss(
+  texts: Texts,
+  conflicted: boolean,
+  unchanged: boolean,
+): { what: string; regions: string[] } | null {
+  const kept = wordsKept(texts);
+  if (kept === null) {
+    return unchanged ? { what: "lacks that side's change altogether", regions: [] } : null;
+  }
+  if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
+    return {
+      what: unchanged
+        ? "lacks that side's change altogether"
+        : "shows next to nothing of that side's change",
+      regions: [],
+    };
+  }
+  const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
+  if (hunks.length === 0) return null;
+  return {
+    what: `lacks what that side changed in lines ${ranges(hunks)} of its version`,
+    regions: [],
+  };
+}
+
+const ranges = (hunks: readonly LostHunk[]): string =>
+  hunks.map(({ first, last }) => first === last ? `${first}` : `${first}-${last}`).join(", ");
+
+function isText(db: ObjectReader, version: Version): boolean {
+  return isRegular(version.mode) && !hasNul(db.read(version.oid).data);
+}
+
+/** The contents, when all that exist are text. */
+function readTexts(db: ObjectReader, versions: readonly Version[]): Uint8Array[] | null {
+  const texts: Uint8Array[] = [];
+  for (const version of versions) {
+    if (version.mode === 0) texts.push(new Uint8Array(0));
+    else if (isText(db, version)) texts.push(db.read(version.oid).data);
+    else return null;
+  }
+  return texts;
+}

@@ -1,0 +1,160 @@
+/**
+ * The gate: what must hold before a candidate is published.
+ *
+ * ```text
+ *  every merge commit of the candidate that the branch lacks ─▶ merge its parents again, compare
+ *  the lander's own merge of tip and candidate ──────────────▶ clean, and nothing lost
+ * ```
+ *
+ * A loss is forgiven when a later commit of the candidate changes the same path on purpose (not only its
+ * layout), or when it was declared with `--drop`.
+ */
+import { type CommitReader, commitsBetween, isAncestor } from "../git/history.ts";
+import { compileWildmatch } from "../git/wildmatch.ts";
+import type { Oid } from "../git/types.ts";
+import { NOTHING, sameVersion, type Version } from "./entry.ts";
+import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
+import { mergeReport, refusalReport } from "./gate-report.ts";
+import type { Loss } from "./gate-path.ts";
+import { type CommitGraph, commitGraph } from "./graph.ts";
+import { mergeCommits } from "./merge-commits.ts";
+import { overlay } from "./overlay.ts";
+import { isRegular } from "./entry.ts";
+import { byteString, pathText } from "./state.ts";
+import { wordCounts } from "./survival.ts";
+import { treePaths } from "./tree-paths.ts";
+import type { MergeOptions, MergeResult } from "./types.ts";
+
+export interface GateRequest {
+  readonly tip: Oid;
+  readonly candidate: Oid;
+  /** The merge of tip and candidate, when the caller has made it: else it is made here. */
+  readonly merge?: MergeResult;
+  /** The tree that would be published, when it isn't the merge's own (or, contained tip, the candidate's). */
+  readonly tree?: Oid;
+  /** Paths whose loss was declared: exact, a directory, or a glob in which `*` matches slashes too. */
+  readonly drops?: readonly string[];
+  readonly options?: MergeOptions;
+}
+
+export type GateVerdict = { readonly ok: true } | {
+  readonly ok: false;
+  readonly reason: "merge refused" | "a merge on the branch was refused";
+  /** Paths as text, in path order. */
+  readonly files: readonly string[];
+  /** `path:first-last`, 1-based. */
+  readonly regions: readonly string[];
+  /** What is wrong and what to do next, for a person or an agent. */
+  readonly report: string;
+};
+
+/**
+ * Judges a candidate. Reads from `db`, writes nothing to it.
+ * @throws `object-missing` for what the caller may fetch before it tries again; `unrelated-histories`
+ */
+export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
+  const { tip, candidate, options = {} } = request;
+  const graph = options.graph ?? commitGraph(db, options.shallow);
+  const declared = dropMatcher(request.drops ?? []);
+
+  const refused = inspectCandidate(db, graph, request, declared);
+  if (refused) return refused;
+
+  const contained = isAncestor(db, tip, candidate);
+  const scratch = overlay(db);
+  if (contained) {
+    if (request.tree === undefined || request.tree === commitTree(db, candidate)) {
+      return { ok: true };
+    }
+  }
+  const merge = request.merge ??
+    mergeCommits(scratch, tip, candidate, { ...options, graph });
+  if (!merge.clean) {
+    return {
+      ok: false,
+      reason: "merge refused",
+      files: merge.conflicts.map(({ path }) => pathText(path)),
+      regions: merge.conflicts.flatMap(({ path, regions }) =>
+        regions.map((region) => `${pathText(path)}:${region}`)
+      ),
+      report: mergeReport(merge),
+    };
+  }
+  const losses = compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options)
+    .filter(({ path }) => !declared(path));
+  return losses.length === 0 ? { ok: true } : refuse("merge refused", [{ merge: null, losses }]);
+}
+
+/** The candidate's own merges, or null when nothing is wrong with them. */
+function inspectCandidate(
+  db: CommitReader,
+  graph: CommitGraph,
+  { tip, candidate, options }: GateRequest,
+  declared: (path: string) => boolean,
+): GateVerdict | null {
+  const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
+  const bad: { merge: Oid; losses: Loss[] }[] = [];
+  for (const { oid, parentOids } of commits) {
+    if (parentOids.length < 2) continue;
+    let losses = inspectMerge(db, graph, parentOids, commitTree(db, oid), options)
+      .filter(({ path }) => !declared(path));
+    if (losses.length === 0) continue;
+    const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
+    const changedLater = changesOnPurpose(
+      db,
+      later.map((c) => ({ oid: c.oid, parents: c.parentOids })),
+    );
+    losses = losses.filter(({ path }) => !changedLater(path));
+    if (losses.length > 0) bad.push({ merge: oid, losses });
+  }
+  return bad.length === 0 ? null : refuse("a merge on the branch was refused", bad);
+}
+
+/**
+ * Whether one of `commits` changes a path itself: for a merge, differs from all its parents. A change of
+ * layout alone (the same words) says nothing about the content.
+ */
+function changesOnPurpose(
+  db: CommitReader,
+  commits: readonly { oid: Oid; parents: readonly Oid[] }[],
+): (path: string) => boolean {
+  const lookup = treePaths(db);
+  const at = (commit: Oid, path: string): Version => lookup.at(commitTree(db, commit), path);
+  const sameWords = (a: Version, b: Version): boolean => {
+    if (!isRegular(a.mode) || !isRegular(b.mode)) return false;
+    const x = wordCounts(db.read(a.oid).data);
+    const y = wordCounts(db.read(b.oid).data);
+    return x.size === y.size && [...x].every(([word, count]) => y.get(word) === count);
+  };
+  return (path) =>
+    commits.some(({ oid, parents }) => {
+      const own = at(oid, path);
+      const before = parents.length === 0 ? [NOTHING] : parents.map((parent) => at(parent, path));
+      return before.every((old) => !sameVersion(old, own) && !sameWords(old, own));
+    });
+}
+
+function refuse(
+  reason: "merge refused" | "a merge on the branch was refused",
+  bad: readonly { merge: Oid | null; losses: readonly Loss[] }[],
+): GateVerdict {
+  const losses = bad.flatMap((item) => item.losses);
+  return {
+    ok: false,
+    reason,
+    files: [...new Set(losses.map(({ path }) => path))].sort().map(pathText),
+    regions: losses.flatMap(({ path, regions }) => regions.map((r) => `${pathText(path)}:${r}`)),
+    report: refusalReport(bad),
+  };
+}
+
+/** Whether a path's loss was declared. Globs as in git's pathspecs: `*` matches slashes. */
+export function dropMatcher(drops: readonly string[]): (path: string) => boolean {
+  const tests = drops.map((drop) => {
+    const pattern = byteString(drop.replace(/\/+$/, ""));
+    const matches = compileWildmatch(pattern);
+    return (path: string): boolean =>
+      path === pattern || path.startsWith(pattern + "/") || matches(path);
+  });
+  return (path) => tests.some((test) => test(path));
+}
