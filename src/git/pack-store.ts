@@ -7,11 +7,10 @@
  * leaves is named `tmp_…`, which `git gc` prunes. Never a hard link.
  */
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   closeSync,
-  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -20,6 +19,7 @@ import {
   writeSync,
 } from "node:fs";
 import { AgentqError } from "../errors.ts";
+import { ioError } from "../platform/durable.ts";
 import type { Enumerated } from "./enumerate.ts";
 import { fsyncDirectory } from "./loose.ts";
 import { type PackedEntry, packIndexBytes, writePack } from "./pack-write.ts";
@@ -74,7 +74,9 @@ export function installPack(
   entries: readonly PackedEntry[],
   options: StoreOptions = {},
 ): string {
-  const name = `${packDirectory}/pack-${checksum.toString("hex")}`;
+  // Never the name of a pack with the same content, which a gc may be about to remove by that name.
+  const unique = createHash("sha1").update(checksum).update(randomBytes(16)).digest("hex");
+  const name = `${packDirectory}/pack-${unique}`;
   const index = temporaryFile(packDirectory, "idx");
   try {
     try {
@@ -84,18 +86,12 @@ export function installPack(
       closeSync(index.fd);
     }
     if (options.sharedMode) { for (const path of [temporary, index.path]) chmodSync(path, 0o444); }
-    // The same content under the same name: what is there was synced by whoever put it there.
-    if (existsSync(`${name}.idx`) && existsSync(`${name}.pack`)) {
-      discard(temporary);
-      discard(index.path);
-    } else {
-      renameSync(temporary, `${name}.pack`);
-      renameSync(index.path, `${name}.idx`);
-    }
+    renameSync(temporary, `${name}.pack`);
+    renameSync(index.path, `${name}.idx`);
     if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
   } catch (error) {
     discard(index.path);
-    throw error;
+    throw ioError("store a pack in", packDirectory, error);
   }
   return `${name}.pack`;
 }
@@ -137,7 +133,7 @@ export function storePack(
     return installPack(packDirectory, path, checksum, entries, options);
   } catch (error) {
     discard(path);
-    throw error;
+    throw ioError("store a pack in", packDirectory, error);
   }
 }
 

@@ -14,7 +14,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { crc32 } from "node:zlib";
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { oidBytes } from "./oid.ts";
 import { discard, installPack, temporaryFile, writeAll } from "./pack-store.ts";
 import { type PackedEntry, packHeader } from "./pack-write.ts";
@@ -47,16 +47,16 @@ export function tidyPacks(packDirectory: string, sharedMode = 0): number {
       if (candidate) candidates.push(candidate);
     }
     if (candidates.length < 2) return 0;
-    const made = combine(packDirectory, candidates, sharedMode);
+    combine(packDirectory, candidates, sharedMode);
     for (const { name } of candidates) {
-      if (made === `${packDirectory}/${name}.pack`) continue;
       // Without its index nobody looks for the pack.
       for (const suffix of ["idx", "rev", "pack"]) discard(`${packDirectory}/${name}.${suffix}`);
     }
     return candidates.length;
   } catch (error) {
     // Another process tidied the same packs, or repacked: nothing is lost, and it was only tidying.
-    if ((error as { code?: string }).code === "ENOENT") return 0;
+    const cause = isAgentqError(error) ? error.cause : error;
+    if ((cause as { code?: string } | undefined)?.code === "ENOENT") return 0;
     throw error;
   }
 }
@@ -121,7 +121,7 @@ function combine(
   packDirectory: string,
   candidates: readonly Candidate[],
   sharedMode: number,
-): string {
+): void {
   const chunks: Buffer[] = [];
   const entries = new Map<string, PackedEntry>();
   let offset = 12;
@@ -147,7 +147,7 @@ function combine(
     } finally {
       closeSync(fd);
     }
-    return installPack(packDirectory, path, checksum, [...entries.values()], { sharedMode });
+    installPack(packDirectory, path, checksum, [...entries.values()], { sharedMode });
   } catch (error) {
     discard(path);
     throw error;

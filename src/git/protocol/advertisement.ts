@@ -29,12 +29,13 @@ export async function readAdvertisement(
   http: boolean,
 ): Promise<Advertisement> {
   let packet = await reader.packet();
-  if (http) {
-    if (packet && pktText(packet) === `# service=${service}`) {
-      packet = await reader.packet();
-      if (packet?.kind !== "flush") throw broken(from, "begins its advertisement in a wrong way");
-      packet = await reader.packet();
-    }
+  if (http && packet && pktText(packet) === `# service=${service}`) {
+    packet = await reader.packet();
+    if (packet?.kind !== "flush") throw broken(from, "begins its advertisement in a wrong way");
+    packet = await reader.packet();
+  } else if (http && packet && !/^(version [12]|ERR .*)$/s.test(pktText(packet))) {
+    // Only newer protocols may leave out the name of the service.
+    throw broken(from, "begins its advertisement in a wrong way");
   }
   if (packet === null) throw broken(from, "ended before its advertisement");
   let text = pktText(packet);
