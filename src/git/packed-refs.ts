@@ -23,6 +23,8 @@ export interface PackedRefs {
 
 const WHOLE = 64 * 1024;
 const STEP = 8 * 1024;
+/** Enough for one ref, what it peels to, and the line behind. */
+const ONE = 384;
 const NONE: PackedRefs = { get: () => null, list: () => [] };
 
 const toBytes = (text: string) => Buffer.from(text, "utf8").toString("latin1");
@@ -134,7 +136,7 @@ function searchable(fd: number, size: number, start: number, path: string): Pack
     let at = lowerBound(wanted);
     let rest = "";
     while (at < size) {
-      const part = text(at, STEP);
+      const part = text(at, limit === 1 ? ONE : STEP);
       if (part === "") break;
       at += part.length;
       const lines = rest + part;
@@ -181,7 +183,8 @@ export function withPackedRefs<T>(commonDir: string, work: (refs: PackedRefs) =>
   }
   try {
     const { size } = fstatSync(fd);
-    const head = Buffer.allocUnsafe(Math.min(size, WHOLE));
+    // Of a large file only the header, to begin with.
+    const head = Buffer.allocUnsafe(size <= WHOLE ? size : 1024);
     let got = 0;
     while (got < head.length) {
       const more = readSync(fd, head, got, head.length - got, got);
