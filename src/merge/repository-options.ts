@@ -1,0 +1,92 @@
+/** How merges are made in a clone, by its configuration and attributes. */
+import { join } from "node:path";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import { conversionFor, toRepository, toWorkTree } from "../git/eol.ts";
+import { openRepository, type Repository } from "../git/repository.ts";
+import type { ObjectReader } from "../git/types.ts";
+import {
+  repositoryAttributes,
+  workTreeFiles,
+  workTreeSettings,
+} from "../git/work-tree-settings.ts";
+import { driverRunner } from "./driver.ts";
+import { pathText } from "./state.ts";
+import type { ConflictStyle } from "./text/merge3.ts";
+import type { MergeDriver, MergeOptions } from "./types.ts";
+
+/**
+ * The options under which git itself would merge in this clone: `merge.*` settings, attributes of the
+ * work tree (a bare repository has its info/attributes only), drivers, submodules that are there.
+ * @throws `config-invalid`
+ */
+export function repositoryMergeOptions(repository: Repository): MergeOptions {
+  const { config, workTree, gitDir } = repository;
+  const lookup = repositoryAttributes(
+    repository,
+    workTree === null ? () => null : workTreeFiles(workTree),
+  );
+  const drivers = new Map<string, MergeDriver>();
+  for (const name of config.subsections("merge")) {
+    const command = config.get(`merge.${name}.driver`);
+    const recursive = config.get(`merge.${name}.recursive`);
+    if (command === null && recursive === null && config.get(`merge.${name}.name`) === null) {
+      continue;
+    }
+    drivers.set(name, {
+      ...(command === null ? {} : { command }),
+      ...(recursive === null ? {} : { recursive }),
+    });
+  }
+  const settings = workTreeSettings(config);
+  const renormalize = (path: string, data: Uint8Array): Uint8Array => {
+    const conversion = { ...conversionFor(lookup.of(path), settings.eol), encoding: null };
+    const written = toWorkTree(data, { ...conversion, lineEnds: "binary" }, "");
+    return toRepository(written, conversion, () => null) ?? data;
+  };
+  const renameLimit = config.getInteger("merge.renameLimit") ??
+    config.getInteger("diff.renameLimit");
+  const defaultDriver = config.get("merge.default");
+  return {
+    attributes: (path) => lookup.of(path),
+    style: conflictStyle(config.get("merge.conflictStyle")),
+    drivers,
+    ...(defaultDriver === null ? {} : { defaultDriver }),
+    runDriver: driverRunner(workTree ?? gitDir),
+    ...(config.getBoolean("merge.renormalize") ? { renormalize } : {}),
+    ...(renameLimit === null ? {} : { renameLimit }),
+    directoryRenames: directoryRenames(repository),
+    submodule: (path) => submoduleObjects(repository, path),
+  };
+}
+
+function conflictStyle(value: string | null): ConflictStyle {
+  if (value === null || value === "merge") return "merge";
+  if (value === "diff3" || value === "zdiff3") return value;
+  throw new AgentqError("config-invalid", `merge.conflictStyle is ${JSON.stringify(value)}.`, {
+    hint: "Use merge, diff3 or zdiff3.",
+  });
+}
+
+function directoryRenames({ config }: Repository): "conflict" | boolean {
+  const value = config.get("merge.directoryRenames");
+  if (value === null || value.toLowerCase() === "conflict") return "conflict";
+  return config.getBoolean("merge.directoryRenames") ?? "conflict";
+}
+
+/** The objects of a submodule that is checked out, or was: null when it isn't here. */
+function submoduleObjects(repository: Repository, path: string): ObjectReader | null {
+  const name = pathText(path);
+  const places = [join(repository.commonDir, "modules", name)];
+  if (repository.workTree !== null) places.unshift(join(repository.workTree, name));
+  for (const place of places) {
+    try {
+      const found = openRepository(place);
+      // Searching upward from a submodule that isn't checked out ends in the superproject.
+      if (found.commonDir === repository.commonDir) continue;
+      return found.objects;
+    } catch (error) {
+      if (!isAgentqError(error, "not-a-repository", "repository-unsupported")) throw error;
+    }
+  }
+  return null;
+}
