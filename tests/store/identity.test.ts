@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import {
+  chmodSync,
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { AgentqError } from "../../src/errors.ts";
+import { nodeFiles } from "../../src/platform/files.ts";
+import { initStore, openStore, type Store } from "../../src/store/mod.ts";
+import { tempDir } from "../helpers/git.ts";
+
+const NAMESPACE = ".fs-safe-queue-v2";
+
+async function newStore(): Promise<{ store: Store; root: string; namespace: string }> {
+  const root = tempDir();
+  await initStore(root);
+  return { root, namespace: join(root, NAMESPACE), store: await openStore(root) };
+}
+
+/** A store whose file system does `action` once, just before the first change at `site`. */
+async function meddled(root: string, site: string, action: () => void): Promise<Store> {
+  let done = false;
+  const files = { ...nodeFiles };
+  for (const call of ["create", "write", "mkdir", "rename", "unlink", "sync"] as const) {
+    const original = nodeFiles[call] as (...args: unknown[]) => never;
+    Object.assign(files, {
+      [call]: (...args: unknown[]) => {
+        if (args[0] === site && !done) {
+          done = true;
+          action();
+        }
+        return original(...args);
+      },
+    });
+  }
+  return await openStore(root, { platform: { files } });
+}
+
+describe("files changed under a running transaction", () => {
+  const changes: Record<string, (namespace: string) => void> = {
+    "state.json swapped for an equal copy": (namespace) => {
+      const state = join(namespace, "state.json");
+      copyFileSync(state, `${state}.copy`);
+      chmodSync(`${state}.copy`, 0o600);
+      renameSync(`${state}.copy`, state);
+    },
+    "state.json hardlinked": (namespace) => {
+      linkSync(join(namespace, "state.json"), join(namespace, "other.json"));
+    },
+    "state.json replaced by a symlink to itself": (namespace) => {
+      const state = join(namespace, "state.json");
+      renameSync(state, `${state}.real`);
+      symlinkSync("state.json.real", state);
+    },
+    "state.json chmodded": (namespace) => chmodSync(join(namespace, "state.json"), 0o644),
+    "state.json removed": (namespace) => rmSync(join(namespace, "state.json")),
+    "the namespace swapped": (namespace) => {
+      renameSync(namespace, `${namespace}.old`);
+      mkdirSync(namespace, { mode: 0o700 });
+      for (const name of readdirSync(`${namespace}.old`)) {
+        renameSync(join(`${namespace}.old`, name), join(namespace, name));
+      }
+    },
+    "the namespace chmodded": (namespace) => chmodSync(namespace, 0o755),
+  };
+  for (const [what, change] of Object.entries(changes)) {
+    test(`(${what}) stop it before its commit`, async () => {
+      const { root, namespace } = await newStore();
+      const before = readFileSync(join(namespace, "state.json"), "utf8");
+      const store = await meddled(root, "state.sync-temp", () => change(namespace));
+      await assert.rejects(store.enqueue("jobs", "a", 1), { code: "identity-changed" });
+      if (!what.includes("removed")) {
+        assert.equal(readFileSync(join(namespace, "state.json"), "utf8"), before);
+      }
+    });
+  }
+
+  test("(the lock taken away) stop it before its commit", async () => {
+    const { root, namespace } = await newStore();
+    const lock = join(namespace, ".state-transfer.lock");
+    const store = await meddled(root, "state.sync-temp", () => {
+      rmSync(lock);
+      writeFileSync(lock, "somebody else's", { mode: 0o600 });
+    });
+    await assert.rejects(store.enqueue("jobs", "a", 1), { code: "lock-lost" });
+    assert.equal(readFileSync(lock, "utf8"), "somebody else's", "and it isn't removed");
+  });
+
+  test("(state.json swapped after the rename) is uncertain", async () => {
+    const { root, namespace } = await newStore();
+    const files = { ...nodeFiles };
+    files.syncDirectory = (site, path) => {
+      nodeFiles.syncDirectory(site, path);
+      if (site !== "state.sync-parent") return;
+      const state = join(namespace, "state.json");
+      writeFileSync(`${state}.x`, readFileSync(state), { mode: 0o600 });
+      renameSync(`${state}.x`, state);
+    };
+    const store = await openStore(root, { platform: { files } });
+    await assert.rejects(store.enqueue("jobs", "a", 1), { code: "commit-uncertain" });
+    // Every object that either state refers to is there: nothing was undone.
+    assert.equal((await (await openStore(root)).claim("jobs"))[0]!.json(), 1);
+  });
+});
+
+describe("files that aren't what they must be", () => {
+  const problems: Record<string, [code: string, damage: (namespace: string) => void]> = {
+    "hardlinked state": ["identity-changed", (namespace) => {
+      linkSync(join(namespace, "state.json"), join(namespace, "second"));
+    }],
+    "symlinked format": ["identity-changed", (namespace) => {
+      renameSync(join(namespace, "format.json"), join(namespace, "real"));
+      symlinkSync("real", join(namespace, "format.json"));
+    }],
+    "a directory for a state": ["identity-changed", (namespace) => {
+      rmSync(join(namespace, "state.json"));
+      mkdirSync(join(namespace, "state.json"), { mode: 0o600 });
+    }],
+    "state readable by others": ["mode-unsupported", (namespace) => {
+      chmodSync(join(namespace, "state.json"), 0o644);
+    }],
+    "namespace open to others": ["mode-unsupported", (namespace) => chmodSync(namespace, 0o755)],
+    "state of another version": ["version-unsupported", (namespace) => {
+      rewrite(join(namespace, "state.json"), (state) => ({ ...state, version: 3 }));
+    }],
+    "format of another version": ["version-unsupported", (namespace) => {
+      rewrite(join(namespace, "format.json"), (format) => ({ ...format, version: "2" }));
+    }],
+    "state with an unknown field": ["store-invalid", (namespace) => {
+      rewrite(join(namespace, "state.json"), (state) => ({ ...state, more: 1 }));
+    }],
+    "revision that isn't one": ["store-invalid", (namespace) => {
+      rewrite(join(namespace, "state.json"), (state) => ({ ...state, revision: "01" }));
+    }],
+    "huge state": ["store-invalid", (namespace) => {
+      truncateSync(join(namespace, "state.json"), 9 * 1024 * 1024);
+    }],
+    "huge format": ["store-invalid", (namespace) => {
+      truncateSync(join(namespace, "format.json"), 1024 * 1024);
+    }],
+    "truncated state": ["init-incomplete", (namespace) => {
+      truncateSync(join(namespace, "state.json"), 50);
+    }],
+    "empty state": ["init-incomplete", (namespace) => {
+      truncateSync(join(namespace, "state.json"), 0);
+    }],
+    "state that isn't UTF-8": ["init-incomplete", (namespace) => {
+      writeFileSync(join(namespace, "state.json"), new Uint8Array([0xff, 0xfe]));
+    }],
+    "another program's JSON": ["init-incomplete", (namespace) => {
+      writeFileSync(join(namespace, "format.json"), '{"version":2}');
+    }],
+    "missing format": ["init-incomplete", (namespace) => rmSync(join(namespace, "format.json"))],
+    "missing state": ["init-incomplete", (namespace) => rmSync(join(namespace, "state.json"))],
+  };
+  for (const [what, [code, damage]] of Object.entries(problems)) {
+    test(`(${what}) are ${code}, at opening and under an open store, and nothing is touched`, async () => {
+      const { root, namespace, store } = await newStore();
+      damage(namespace);
+      const before = readdirSync(namespace).sort();
+      await assert.rejects(openStore(root), { code });
+      await assert.rejects(store.enqueue("jobs", "a", 1), (error) => {
+        assert.ok(error instanceof AgentqError);
+        assert.ok(error.code === code || error.details?.errno === "ENOENT", error.message);
+        return true;
+      });
+      await assert.rejects(initStore(root), { code });
+      assert.deepEqual(readdirSync(namespace).sort(), before);
+    });
+  }
+
+  test("(a state of another store) are store-id-mismatch", async () => {
+    const { root, namespace, store } = await newStore();
+    const other = await newStore();
+    await other.store.enqueue("jobs", "theirs", 1);
+    writeFileSync(
+      join(namespace, "state.json"),
+      readFileSync(join(other.namespace, "state.json")),
+    );
+    await assert.rejects(openStore(root), { code: "store-id-mismatch" });
+    await assert.rejects(store.claim("jobs"), { code: "store-id-mismatch" });
+  });
+
+  test("(two references sharing an object or generation) are store-invalid", async () => {
+    for (const field of ["object", "generation"]) {
+      const { root, namespace, store } = await newStore();
+      await store.enqueueMany("jobs", [{ id: "a", payload: 1 }, { id: "b", payload: 2 }]);
+      rewrite(join(namespace, "state.json"), (state) => {
+        const { a, b } = state.queues.jobs;
+        b.pending[field] = a.pending[field];
+        return state;
+      });
+      await assert.rejects(openStore(root), { code: "store-invalid" });
+    }
+  });
+
+  test("(a root that others can write to) are mode-unsupported", async () => {
+    const { root, store } = await newStore();
+    chmodSync(root, 0o777);
+    await assert.rejects(store.enqueue("jobs", "a", 1), { code: "mode-unsupported" });
+  });
+
+  test("(a root that is a symlink) are identity-changed", async () => {
+    const { root } = await newStore();
+    const link = join(tempDir(), "link");
+    symlinkSync(root, link);
+    await assert.rejects(openStore(link), { code: "identity-changed" });
+    await assert.rejects(initStore(link), { code: "identity-changed" });
+  });
+});
+
+describe("a payload that can't be read", () => {
+  const damages: Record<string, (directory: string) => void> = {
+    missing: (directory) => rmSync(directory, { recursive: true }),
+    "hardlinked": (directory) => {
+      linkSync(join(directory, "payload.json"), join(directory, "twice.json"));
+    },
+    "symlinked": (directory) => {
+      rmSync(join(directory, "payload.json"));
+      symlinkSync("/etc/hostname", join(directory, "payload.json"));
+    },
+    "chmodded": (directory) => chmodSync(join(directory, "payload.json"), 0o640),
+    "too large": (directory) => truncateSync(join(directory, "payload.json"), 17 * 1024 * 1024),
+  };
+  for (const [what, damage] of Object.entries(damages)) {
+    test(`(${what}) is handed out as such, blocks nobody, and can be quarantined`, async () => {
+      const { namespace, store } = await newStore();
+      const bad = await store.enqueue("jobs", "bad", 1);
+      await store.enqueue("jobs", "good", 2);
+      damage(join(namespace, "objects", bad.object));
+      const claims = await store.claim("jobs", { count: 2 });
+      assert.equal(claims[0]!.unreadable?.code, "payload-unreadable");
+      assert.throws(() => claims[0]!.json(), { code: "payload-unreadable" });
+      assert.equal(claims[1]!.json(), 2);
+      assert.equal((await store.check()).sound, false);
+      await store.quarantine(claims[0]!.receipt, { reason: "unreadable" });
+      await store.ack(claims[1]!.receipt);
+      assert.equal((await store.failed.show("bad")).claim.unreadable?.code, "payload-unreadable");
+    });
+  }
+
+  test("(not JSON) is claimed, and says so when it is parsed", async () => {
+    const { namespace, store } = await newStore();
+    const { object } = await store.enqueue("jobs", "bad", 1);
+    writeFileSync(join(namespace, "objects", object, "payload.json"), "{");
+    const [claim] = await store.claim("jobs");
+    assert.throws(() => claim!.json(), { code: "payload-unreadable" });
+    assert.equal((await store.check()).sound, false);
+  });
+});
+
+// deno-lint-ignore no-explicit-any
+function rewrite(path: string, change: (document: any) => unknown): void {
+  writeFileSync(path, JSON.stringify(change(JSON.parse(readFileSync(path, "utf8")))));
+}

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { nodeFiles } from "../../src/platform/files.ts";
+import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
+import { tempDir } from "../helpers/git.ts";
+
+const NAMESPACE = ".fs-safe-queue-v2";
+
+describe("initStore()", () => {
+  test("makes a private store, with the directories above it", async () => {
+    const root = join(tempDir(), "deep", "er", "store");
+    const report = await initStore(root);
+    const namespace = join(root, NAMESPACE);
+    assert.deepEqual(readdirSync(namespace).sort(), ["format.json", "objects", "state.json"]);
+    assert.deepEqual(JSON.parse(readFileSync(join(namespace, "format.json"), "utf8")), {
+      protocol: "fs-safe-json-queue",
+      version: 2,
+      storeId: report.storeId,
+    });
+    assert.deepEqual(JSON.parse(readFileSync(join(namespace, "state.json"), "utf8")), {
+      protocol: "fs-safe-json-queue",
+      version: 2,
+      storeId: report.storeId,
+      revision: "0",
+      queues: {},
+      failed: {},
+    });
+    assert.match(report.storeId, /^[0-9a-f]{32}$/);
+    for (const path of [root, namespace, join(namespace, "objects")]) {
+      assert.equal(statSync(path).mode & 0o777, 0o700, path);
+    }
+    for (const name of ["format.json", "state.json"]) {
+      assert.equal(statSync(join(namespace, name)).mode & 0o777, 0o600, name);
+    }
+  });
+
+  test("is exclusive: an existing store stays as it is", async () => {
+    const root = tempDir();
+    const { storeId } = await initStore(root);
+    await assert.rejects(initStore(root), { code: "store-exists" });
+    await assert.rejects(initStore(root, { resumeAfterInspection: true }), {
+      code: "store-exists",
+    });
+    assert.equal((await openStore(root)).storeId, storeId);
+  });
+
+  test("lets exactly one of many callers make it", async () => {
+    const root = join(tempDir(), "store");
+    const results = await Promise.allSettled(Array.from({ length: 8 }, () => initStore(root)));
+    const made = results.filter(({ status }) => status === "fulfilled");
+    assert.equal(made.length, 1);
+    await openStore(root);
+  });
+
+  test("makes an empty directory private, and refuses one in use that others can write to", async () => {
+    const empty = join(tempDir(), "empty");
+    mkdirSync(empty, { mode: 0o755 });
+    await initStore(empty);
+    assert.equal(statSync(empty).mode & 0o777, 0o700);
+
+    const used = join(tempDir(), "used");
+    mkdirSync(used);
+    writeFileSync(join(used, "readme"), "x");
+    nodeFiles.chmod("", used, 0o775);
+    await assert.rejects(initStore(used), { code: "mode-unsupported" });
+    assert.deepEqual(readdirSync(used), ["readme"]);
+  });
+
+  test("refuses a v1 directory, whatever marks it", async () => {
+    const marks = ["a.json", "a.processing", "a.delivered", ".fs-safe-retirements"];
+    for (const mark of [...marks, `.fs-safe-transfer-${"0".repeat(32)}.lock`]) {
+      const root = tempDir();
+      writeFileSync(join(root, mark), "{}");
+      await assert.rejects(initStore(root), { code: "v1-directory" });
+      await assert.rejects(openStore(root), { code: "v1-directory" });
+      assert.deepEqual(readdirSync(root), [mark]);
+    }
+  });
+
+  test("says that a store is missing, and never makes one by opening", async () => {
+    const root = join(tempDir(), "nothing");
+    await assert.rejects(openStore(root), { code: "store-missing" });
+    assert.equal(existsSync(root), false);
+  });
+});
+
+describe("an incomplete initialisation", () => {
+  const remains: Record<string, (namespace: string) => void> = {
+    "an empty namespace": () => {},
+    "objects only": (namespace) => mkdirSync(join(namespace, "objects")),
+    "a state without format": (namespace) => writeFileSync(join(namespace, "state.json"), "{}"),
+    "empty files": (namespace) => {
+      for (const name of ["format.json", "state.json"]) writeFileSync(join(namespace, name), "");
+    },
+    "a torn format": (namespace) => {
+      writeFileSync(join(namespace, "format.json"), '{"protocol":"fs-sa');
+      writeFileSync(join(namespace, "state.json"), "");
+    },
+    "objects and strange files": (namespace) => {
+      mkdirSync(join(namespace, "objects", "x", "y"), { recursive: true });
+      writeFileSync(join(namespace, "objects", "x", "y", "payload.json"), "precious");
+      symlinkSync("/etc", join(namespace, "link"));
+    },
+  };
+  for (const [what, make] of Object.entries(remains)) {
+    test(`(${what}) is never adopted or removed, and moved aside when asked`, async () => {
+      const root = tempDir();
+      const namespace = join(root, NAMESPACE);
+      mkdirSync(namespace, { mode: 0o700 });
+      make(namespace);
+      const before = listing(namespace);
+      await assert.rejects(openStore(root), { code: "init-incomplete" });
+      await assert.rejects(initStore(root), { code: "init-incomplete" });
+      assert.deepEqual(listing(namespace), before);
+
+      const { movedAside } = await initStore(root, { resumeAfterInspection: true });
+      assert.ok(movedAside !== null);
+      assert.deepEqual(listing(movedAside), before, "everything is still there");
+      await (await openStore(root)).enqueue("jobs", "a", 1);
+    });
+  }
+
+  test("that somebody else may still be making isn't moved aside", async () => {
+    const root = tempDir();
+    const namespace = join(root, NAMESPACE);
+    mkdirSync(namespace, { mode: 0o700 });
+    const lock = join(namespace, ".state-transfer.lock");
+    writeFileSync(lock, "");
+    await assert.rejects(initStore(root, { resumeAfterInspection: true }), {
+      code: "store-locked",
+    });
+    const ownerToken = `unreadable-${lstatSync(lock, { bigint: true }).ino}`;
+    await unlockStore(root, { ownerToken, iHaveChecked: true });
+    await initStore(root, { resumeAfterInspection: true });
+  });
+
+  test("(a namespace that isn't a directory) is refused", async () => {
+    const root = tempDir();
+    writeFileSync(join(root, NAMESPACE), "x");
+    await assert.rejects(openStore(root), { code: "identity-changed" });
+    await assert.rejects(initStore(root, { resumeAfterInspection: true }), {
+      code: "identity-changed",
+    });
+    rmSync(join(root, NAMESPACE));
+    symlinkSync("/tmp", join(root, NAMESPACE));
+    await assert.rejects(openStore(root), { code: "identity-changed" });
+  });
+});
+
+describe("a file system that keeps no permissions", () => {
+  /** Everything is 0777 there, whatever is asked for. */
+  const files = {
+    ...nodeFiles,
+    lstat: (path: string) => ({ ...nodeFiles.lstat(path), mode: 0o777 }),
+    fstat: (fd: number) => ({ ...nodeFiles.fstat(fd), mode: 0o777 }),
+    chmod: () => {
+      throw Object.assign(new Error("EPERM"), { code: "EPERM" });
+    },
+  };
+
+  test("needs --allow-open-modes, which the store remembers", async () => {
+    const root = join(tempDir(), "store");
+    mkdirSync(root);
+    await assert.rejects(initStore(root, { platform: { files } }), (error) => {
+      assert.ok(["mode-unsupported", "io-error"].includes((error as { code: string }).code));
+      return true;
+    });
+    assert.deepEqual(readdirSync(root), []);
+    await initStore(root, { platform: { files }, allowOpenModes: true });
+    const format = readFileSync(join(root, NAMESPACE, "format.json"), "utf8");
+    assert.equal(JSON.parse(format).openModes, true);
+    const store = await openStore(root, { platform: { files } });
+    await store.enqueue("jobs", "a", 1);
+    assert.equal((await store.claim("jobs"))[0]!.json(), 1);
+
+    const strict = join(tempDir(), "store");
+    await initStore(strict);
+    await assert.rejects(openStore(strict, { platform: { files } }), {
+      code: "mode-unsupported",
+    });
+  });
+});
+
+function listing(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: "utf8" }).sort();
+}
