@@ -22,6 +22,7 @@ import { makeRoom, writeLeaf } from "./checkout-write.ts";
 import { conversionFor } from "./eol.ts";
 import { type IndexFile, lockIndex, readIndex } from "./index-file.ts";
 import type { IndexEntry } from "./index-format.ts";
+import { refuseMissing } from "./missing-blobs.ts";
 import { pacer } from "./pacer.ts";
 import { findCollision, unsafeName, unsafePathError } from "./path-safety.ts";
 import { quotePath } from "./path-quote.ts";
@@ -119,7 +120,7 @@ export async function checkoutTree(
       convertedAlike(repository, settings, attributes, old.entries, leaves),
       pause,
     );
-    refuseMissing(repository, plan.writes.map((at) => leaves[at]!));
+    refuseMissing(repository, plan.writes.map((at) => leaves[at]!), objects);
 
     let removed = 0;
     for (const path of plan.removals) {
@@ -196,19 +197,6 @@ function convertedAlike(
   return (path) =>
     JSON.stringify(conversionFor(before.of(path), eol)) ===
       JSON.stringify(conversionFor(attributes.of(path), eol));
-}
-
-/** In a partial clone, names every blob that has to be fetched first, before anything is changed. */
-function refuseMissing(repository: Repository, leaves: readonly TreeLeaf[]): void {
-  const { config, objects } = repository;
-  const promised = config.get("extensions.partialClone") !== null ||
-    config.subsections("remote").some((name) => config.getBoolean(`remote.${name}.promisor`));
-  if (!promised) return;
-  const oids = [...new Set(leaves.map((leaf) => leaf.oid))].filter((oid) => !objects.has(oid));
-  if (oids.length === 0) return;
-  throw new AgentqError("object-missing", `${oids.length} blobs of the tree are not here yet.`, {
-    details: { oid: oids[0], oids },
-  });
 }
 
 function cleanPlan(

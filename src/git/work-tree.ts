@@ -26,6 +26,8 @@ export interface WorkTree {
   /** Creates a file at a path where nothing is. Its directories are made; not what is in the way. */
   createFile(path: string, content: Uint8Array, executable: boolean): StatData;
   createLink(path: string, target: Uint8Array): StatData;
+  /** Renames a file or link over another in the same directory, and says its stat afterwards. */
+  rename(from: string, to: string): StatData;
   /** Makes a directory and those above it; one that is there is fine. */
   makeDirectory(path: string): void;
   /**
@@ -188,6 +190,11 @@ export function openWorkTree(root: string): WorkTree {
         return statData(fs.lstatSync(at(path), { bigint: true }));
       });
     },
+    rename: (from, to) =>
+      guarded("replace", to, () => {
+        fs.renameSync(at(from), at(to));
+        return statData(fs.lstatSync(at(to), { bigint: true }));
+      }),
     obstacle(path) {
       for (let end = path.indexOf("/"); end > 0; end = path.indexOf("/", end + 1)) {
         const directory = path.slice(0, end);
