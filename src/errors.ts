@@ -157,6 +157,15 @@ export const ERROR_KINDS = {
   },
   "tip-moved": { hint: "Look at the branch again, then accept the tip it has now." },
   "pins-invalid": { hint: "Push a valid agentq.json to the branch; until then nothing lands." },
+  "state-unavailable": {
+    hint: "Name a directory that can be written with --state DIR or AGENTQ_STATE.",
+  },
+  "work-tree-dirty": {
+    hint: "Commit or stash them, or name the commit that is meant with --candidate REV.",
+  },
+  "operation-in-progress": {
+    hint: "Finish or abort it first, or name the commit that is meant with --candidate REV.",
+  },
   "ticket-unknown": { hint: "See agentq status and agentq log for the tickets there are." },
 
   // queuefs

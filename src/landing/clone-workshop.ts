@@ -4,7 +4,6 @@
  * Merges here follow nothing of this clone's configuration, only the trees: two landers must make the
  * same commit.
  */
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { isAgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
@@ -255,32 +254,4 @@ function unknownCheck(check: string): Refusal {
     regions: [],
     report: `The ticket asks for the check ${JSON.stringify(check)}, which agentq doesn't know.`,
   };
-}
-
-/**
- * The repository a lander works in: the clone, unless there is none or its history is cut off, in which
- * case a bare one below `directory`, kept for the next time.
- */
-export async function landingRepository(
-  clone: Repository | null,
-  directory: string,
-): Promise<Repository> {
-  if (clone && clone.shallow.size === 0) return clone;
-  const [{ openRepository }, { initRepository }, fs] = await Promise.all([
-    import("../git/repository.ts"),
-    import("../git/init.ts"),
-    import("node:fs"),
-  ]);
-  if (!fs.existsSync(join(directory, "HEAD"))) {
-    // Made aside and renamed, so that nobody ever finds half of it.
-    const made = `${directory}.${randomBytes(8).toString("hex")}`;
-    try {
-      initRepository(made, { bare: true, branch: "main" });
-      fs.renameSync(made, directory);
-    } catch (error) {
-      fs.rmSync(made, { recursive: true, force: true });
-      if (!fs.existsSync(join(directory, "HEAD"))) throw error;
-    }
-  }
-  return openRepository(directory);
 }

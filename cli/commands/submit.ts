@@ -1,0 +1,245 @@
+/** `agentq submit`: enqueue a commit, then wait until it is landed or refused. */
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
+import { recoverMerge } from "../../src/git/in-progress-journal.ts";
+import { operationInProgress } from "../../src/git/operation.ts";
+import type { Repository } from "../../src/git/repository.ts";
+import { resolveCommit } from "../../src/git/revision.ts";
+import { uncommittedChanges } from "../../src/git/status.ts";
+import type { Oid } from "../../src/git/types.ts";
+import { numberOf, type ResultEntry } from "../../src/landing/chain.ts";
+import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
+import { participantId } from "../../src/landing/participant.ts";
+import type { ResultDocument } from "../../src/landing/schemas.ts";
+import { readSnapshot } from "../../src/landing/snapshot.ts";
+import { checkRequest, newRecord, submit, type SubmitRequest } from "../../src/landing/submit.ts";
+import { createSubmissions, type Submissions } from "../../src/landing/submissions.ts";
+import { systemClock } from "../../src/platform/clock.ts";
+import type { Context } from "../context.ts";
+import { deliverKept, forgetKnown } from "../deliver.ts";
+import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
+import { describeResult } from "../output/landing.ts";
+import type { Flags } from "../spec.ts";
+
+export async function run(
+  context: Context,
+  _args: readonly string[],
+  flags: Flags,
+): Promise<number> {
+  const repository = context.repository();
+  const request = requestOf(repository, flags);
+  const me = participantId();
+  let session: LandingSession;
+  try {
+    session = await openSession(context);
+  } catch (error) {
+    if (flags.offline === true && flags["no-wait"] === true && isOutOfReach(error)) {
+      return await keepForLater(context, request, me, error as AgentqError);
+    }
+    throw error;
+  }
+  const submissions = await createSubmissions(context.stateDirectory);
+  await deliverKept(context, session, submissions);
+  for (let attempt = 1;; attempt++) {
+    const ticket = await enqueueOnce(
+      context,
+      flags,
+      { session, submissions, request, me },
+      attempt,
+    );
+    if (flags["no-wait"] === true) return ticket.answered;
+    const document = await waitForIt(context, flags, session, ticket.number, me);
+    if (document === null) return queued(context, request.candidate, ticket.number, 3);
+    await submissions.forget([ticket.submission]);
+    const again = attempt < Number(flags.attempts) &&
+      await offerResolution(context, repository, session, document);
+    if (!again) return answer(context, document);
+  }
+}
+
+/** What is to be landed. @throws `work-tree-dirty`, `operation-in-progress`, `revision-unknown` */
+function requestOf(repository: Repository, flags: Flags): SubmitRequest {
+  const given = flags.candidate;
+  if (given === undefined) assertFinished(repository);
+  const request: SubmitRequest = {
+    candidate: resolveCommit(repository, String(given ?? "HEAD")),
+    verifyCmd: flags["verify-cmd"] === undefined ? null : String(flags["verify-cmd"]),
+    verifyTimeout: Number(flags["verify-timeout"]),
+    title: flags.title === undefined ? null : String(flags.title),
+    drops: (flags.drop as readonly string[] | undefined) ?? [],
+  };
+  checkRequest(request);
+  return request;
+}
+
+/** HEAD stands for the work tree only when nothing in it is unfinished. */
+function assertFinished(repository: Repository): void {
+  if (repository.workTree === null) return;
+  recoverMerge(repository);
+  const running = operationInProgress(repository);
+  if (running !== null && running.operation !== "bisect") {
+    throw new AgentqError(
+      "operation-in-progress",
+      `a ${running.operation} is in progress in ${repository.workTree}`,
+      {
+        hint: running.operation === "merge"
+          ? "Resolve the marked files, git add them, git commit, then submit again; " +
+            `or end it with ${running.abort}.`
+          : `Finish it, or end it with ${running.abort}; or name the commit with --candidate REV.`,
+        details: { operation: running.operation },
+      },
+    );
+  }
+  const changes = uncommittedChanges(repository, { limit: 20 });
+  if (changes.length === 0) return;
+  const paths = changes.map(({ path }) => path);
+  throw new AgentqError(
+    "work-tree-dirty",
+    `there are uncommitted changes in ${repository.workTree}: ${paths.slice(0, 5).join(", ")}` +
+      (paths.length > 5 ? ", …" : ""),
+    { details: { paths } },
+  );
+}
+
+/** Nobody answered: the origin isn't there, or the way to it is cut. */
+function isOutOfReach(error: unknown): boolean {
+  return error instanceof AgentqError &&
+    (error.retryable || isAgentqError(error, "origin-not-found"));
+}
+
+async function keepForLater(
+  context: Context,
+  request: SubmitRequest,
+  me: string,
+  reason: AgentqError,
+): Promise<number> {
+  const { resolveRemote, redactUrl } = await import("../../src/git/remote.ts");
+  const { pushUrl } = resolveRemote(context.repository().config, context.remote);
+  const place = placeOf(context, redactUrl(pushUrl), context.branch);
+  const submissions = await createSubmissions(context.stateDirectory);
+  const record = newRecord(request, place, { submitter: me, now: systemClock.wall() });
+  await submissions.record(record);
+  context.progress.line(`${reason.message}`);
+  const document = documentOfQueued(request.candidate, null, "offline");
+  context.print(
+    document,
+    () =>
+      `kept ${request.candidate.slice(0, 12)} on this machine; ` +
+      `the next submit, wait, land or flush delivers it`,
+  );
+  return 0;
+}
+
+interface Enqueued {
+  readonly number: number;
+  readonly submission: string;
+  /** The exit code with --no-wait. */
+  readonly answered: number;
+}
+
+async function enqueueOnce(
+  context: Context,
+  flags: Flags,
+  what: {
+    session: LandingSession;
+    submissions: Submissions;
+    request: SubmitRequest;
+    me: string;
+  },
+  attempt: number,
+): Promise<Enqueued> {
+  const { session, submissions, request, me } = what;
+  const { queue, origin } = session;
+  const snapshot = attempt === 1 ? session.snapshot : await readSnapshot(queue, context.signal);
+  const { ticket, record, fresh } = await submit(
+    queue,
+    snapshot,
+    request,
+    placeOf(context, origin.url, queue.names.branchName),
+    {
+      clock: systemClock,
+      me,
+      objects: context.repository().objects,
+      submissions,
+      again: flags.again === true || attempt > 1,
+      signal: context.signal,
+    },
+  );
+  const number = numberOf(ticket);
+  if (!fresh) context.progress.line(`this commit was submitted before, as ticket ${number}`);
+  let answered = 0;
+  if (flags["no-wait"] === true) {
+    await forgetKnown(submissions, session, [record]);
+    answered = queued(context, request.candidate, number, 0);
+  } else context.progress.line(`queued ${request.candidate.slice(0, 12)} as ticket ${number}`);
+  return { number, submission: record.submission, answered };
+}
+
+function queued(context: Context, candidate: Oid, ticket: number, code: number): number {
+  const document = documentOfQueued(candidate, ticket, code === 0 ? "queued" : "still queued");
+  context.print(document, () => describeResult(document));
+  return code;
+}
+
+async function waitForIt(
+  context: Context,
+  flags: Flags,
+  session: LandingSession,
+  ticket: number,
+  me: string,
+): Promise<ResultDocument | null> {
+  const { waitForTicket } = await import("../../src/landing/duty.ts");
+  const result: ResultEntry | null = await waitForTicket(
+    session.queue,
+    await readSnapshot(session.queue, context.signal),
+    ticket,
+    { ...dutyOf(context, flags, session, me), timeout: Number(flags["wait-timeout"]) * 1000 },
+  );
+  return result && documentOfResult(result);
+}
+
+/**
+ * After a refused merge the same merge is left in progress here. True when it passes by now, because
+ * the branch moved on: then it is worth another ticket.
+ */
+async function offerResolution(
+  context: Context,
+  repository: Repository,
+  session: LandingSession,
+  document: ResultDocument,
+): Promise<boolean> {
+  if (document.reason !== "merge refused" || repository.workTree === null) return false;
+  const { leaveRefusedMerge } = await import("../../src/landing/leave-merge.ts");
+  const { queue, origin } = session;
+  const { tip } = await readSnapshot(queue, context.signal);
+  if (tip === null) return false;
+  const label = `${
+    context.remote.includes("/") ? "origin" : context.remote
+  }/${queue.names.branchName}`;
+  try {
+    const left = await leaveRefusedMerge(origin, repository, {
+      candidate: document.candidate,
+      tip,
+      label,
+      signal: context.signal,
+    });
+    if (left.left) {
+      context.progress.line(
+        `the merge with ${label} is left in progress in ${repository.workTree}: resolve the marked ` +
+          `files so that both sides' changes are in them, git add them, git commit, submit again`,
+      );
+    } else if (left.reason === "clean") {
+      context.progress.line(`${left.message} Submitting it again.`);
+      return true;
+    } else context.progress.line(`the merge was not left in progress here: ${left.message}`);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const message = error instanceof AgentqError ? error.message : String(error);
+    context.progress.line(`the merge could not be left in progress here: ${message}`);
+  }
+  return false;
+}
+
+function answer(context: Context, document: ResultDocument): number {
+  context.print(document, () => describeResult(document));
+  return document.outcome === "landed" ? 0 : 1;
+}

@@ -1,0 +1,41 @@
+/** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
+import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
+import { waitForTicket } from "../../src/landing/duty.ts";
+import { isForQueue } from "../../src/landing/submit.ts";
+import type { Context } from "../context.ts";
+import { deliverKept } from "../deliver.ts";
+import { dutyOf, openSession, placeOf, submissionsOrNull, ticketNumber } from "../landing.ts";
+import { describeResult } from "../output/landing.ts";
+import type { Flags } from "../spec.ts";
+
+export async function run(
+  context: Context,
+  args: readonly string[],
+  flags: Flags,
+): Promise<number> {
+  const ticket = ticketNumber(args[0]);
+  const session = await openSession(context);
+  const { queue, snapshot, origin } = session;
+  const submissions = await submissionsOrNull(context);
+  if (submissions) await deliverKept(context, session, submissions);
+  const result = await waitForTicket(queue, snapshot, ticket, {
+    ...dutyOf(context, flags, session),
+    timeout: Number(flags["wait-timeout"]) * 1000,
+  });
+  if (result === null) {
+    const entry = await queue.chains.find("queue", snapshot.queue!, ticket, context.signal);
+    const document = documentOfQueued(entry.message.candidate, ticket, "still queued");
+    context.print(document, () => describeResult(document));
+    return 3;
+  }
+  if (submissions) {
+    const place = placeOf(context, origin.url, queue.names.branchName);
+    const own = (await submissions.list()).filter((record) =>
+      record.ticket === ticket && isForQueue(record, place)
+    );
+    await submissions.forget(own.map(({ submission }) => submission));
+  }
+  const document = documentOfResult(result);
+  context.print(document, () => describeResult(document));
+  return document.outcome === "landed" ? 0 : 1;
+}

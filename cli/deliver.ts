@@ -1,0 +1,81 @@
+/** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
+import { AgentqError } from "../src/errors.ts";
+import { openRepository } from "../src/git/repository.ts";
+import { numberOf } from "../src/landing/chain.ts";
+import { readSnapshot } from "../src/landing/snapshot.ts";
+import { deliver, isForQueue } from "../src/landing/submit.ts";
+import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
+import { systemClock } from "../src/platform/clock.ts";
+import type { Context } from "./context.ts";
+import { type LandingSession, placeOf } from "./landing.ts";
+
+/** Results may pile up to this number before they are forgotten, all in one commit of the store. */
+const FORGET_AFTER = 16;
+
+/** Delivers what was kept offline for this queue. What can't be delivered is said and stays. */
+export async function deliverKept(
+  context: Context,
+  session: LandingSession,
+  submissions: Submissions,
+): Promise<void> {
+  const { queue, origin } = session;
+  const place = placeOf(context, origin.url, queue.names.branchName);
+  for (const record of await submissions.list()) {
+    if (record.ticket !== null || record.since !== undefined || !isForQueue(record, place)) {
+      continue;
+    }
+    try {
+      const ticket = await deliverOne(context, session, submissions, record);
+      if (ticket !== null) {
+        context.progress.line(
+          `delivered ${record.candidate.slice(0, 12)}, kept on this machine, as ticket ${ticket}`,
+        );
+      }
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const message = error instanceof AgentqError ? error.message : String(error);
+      context.progress.line(`${record.candidate.slice(0, 12)} can't be delivered: ${message}`);
+    }
+  }
+}
+
+/** Delivers one submission and gives its ticket; null when another process does. */
+export async function deliverOne(
+  context: Context,
+  session: LandingSession,
+  submissions: Submissions,
+  record: SubmissionRecord,
+): Promise<number | null> {
+  const here = context.repositoryOrNull();
+  const ours = here?.commonDir === record.repository;
+  const repository = ours ? here : openRepository(record.repository);
+  try {
+    const ticket = await deliver(
+      session.queue,
+      await readSnapshot(session.queue, context.signal),
+      record.submission,
+      { clock: systemClock, objects: repository.objects, submissions, signal: context.signal },
+    );
+    return ticket && numberOf(ticket);
+  } finally {
+    if (!ours) repository.close();
+  }
+}
+
+/** Forgets submissions to this queue that have results, when there are many; never those in `keep`. */
+export async function forgetKnown(
+  submissions: Submissions,
+  session: LandingSession,
+  keep: readonly SubmissionRecord[],
+): Promise<void> {
+  const { names, origin } = session.queue;
+  const kept = new Set(keep.map(({ submission }) => submission));
+  const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };
+  const known = (await submissions.list()).filter((record) =>
+    record.ticket !== null && record.ticket < session.snapshot.next &&
+    isForQueue(record, place) && !kept.has(record.submission)
+  );
+  if (known.length >= FORGET_AFTER) {
+    await submissions.forget(known.map(({ submission }) => submission));
+  }
+}

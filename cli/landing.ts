@@ -1,0 +1,127 @@
+/** What the commands of the landing queue share: the queue that the settings name, and this run's part. */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { AgentqError } from "../src/errors.ts";
+import { redactUrl } from "../src/git/remote.ts";
+import type { Repository } from "../src/git/repository.ts";
+import type { Origin } from "../src/git/types.ts";
+import type { DutyOptions } from "../src/landing/duty.ts";
+import { participantId } from "../src/landing/participant.ts";
+import { openQueue, type Queue, type Snapshot } from "../src/landing/snapshot.ts";
+import type { SubmitPlace } from "../src/landing/submit.ts";
+import { openSubmissions, type Submissions } from "../src/landing/submissions.ts";
+import type { Workshop } from "../src/landing/workshop.ts";
+import { systemClock } from "../src/platform/clock.ts";
+import type { Context } from "./context.ts";
+import type { Flags } from "./spec.ts";
+
+export interface LandingSession {
+  readonly origin: Origin;
+  readonly queue: Queue;
+  readonly snapshot: Snapshot;
+}
+
+/** The remote as it may be printed and stored: a url loses its credentials. */
+export function printableRemote(context: Context): string {
+  return redactUrl(context.remote);
+}
+
+/** The branch that the clone believes to be the remote's HEAD: right, it saves a round trip. */
+function guessedBranch(context: Context): string | null {
+  if (context.branch !== null) return context.branch;
+  try {
+    const target = context.repositoryOrNull()?.refs.read(`refs/remotes/${context.remote}/HEAD`)
+      ?.target;
+    const prefix = `refs/remotes/${context.remote}/`;
+    return target?.startsWith(prefix) ? target.slice(prefix.length) : null;
+  } catch {
+    // A remote whose name is no part of a ref name: a url.
+    return null;
+  }
+}
+
+/** Opens the origin and reads the queue once. */
+export async function openSession(context: Context): Promise<LandingSession> {
+  const origin = await context.origin();
+  const { queue, snapshot } = await openQueue(origin, {
+    namespace: context.namespace,
+    branch: context.branch,
+    guess: guessedBranch(context),
+    signal: context.signal,
+  });
+  return { origin, queue, snapshot };
+}
+
+/** Where a submission of this run belongs; `branch` as it is known. */
+export function placeOf(context: Context, url: string, branch: string | null): SubmitPlace {
+  return {
+    repository: context.repositoryOrNull()?.commonDir ?? "",
+    remote: printableRemote(context),
+    url,
+    namespace: context.namespace,
+    branch,
+  };
+}
+
+/** This machine's submissions; null, with a word on stderr, where they can't be read. */
+export async function submissionsOrNull(context: Context): Promise<Submissions | null> {
+  try {
+    return await openSubmissions(context.stateDirectory);
+  } catch (error) {
+    const reason = error instanceof AgentqError ? error.message : String(error);
+    context.progress.line(`this machine's own submissions can't be read: ${reason}`);
+    return null;
+  }
+}
+
+/** How this run lands, from the flags that all landing commands share. */
+export function dutyOf(
+  context: Context,
+  flags: Flags,
+  session: LandingSession,
+  me = participantId(),
+): DutyOptions {
+  let opened: Promise<Workshop> | undefined;
+  return {
+    clock: systemClock,
+    me,
+    ttl: Number(flags["lease-ttl"]) * 1000,
+    poll: Number(flags.poll) * 1000,
+    attempts: Number(flags.attempts ?? 3),
+    workshop: () => opened ??= openWorkshop(context, flags, session),
+    signal: context.signal,
+    onProgress: (text) => context.progress.update(text),
+  };
+}
+
+async function openWorkshop(
+  context: Context,
+  flags: Flags,
+  session: LandingSession,
+): Promise<Workshop> {
+  const { createCloneWorkshop } = await import("../src/landing/clone-workshop.ts");
+  const decoder = new TextDecoder();
+  return createCloneWorkshop(session.origin, await workingRepository(context, session.origin), {
+    noTicketCommands: flags["no-ticket-commands"] === true,
+    onOutput: (chunk) => context.progress.stream(decoder.decode(chunk, { stream: true })),
+    onNote: (text) => context.progress.line(text),
+  });
+}
+
+/** The clone, or a repository of our own for this origin where the clone can't serve. */
+export async function workingRepository(context: Context, origin: Origin): Promise<Repository> {
+  const { landingRepository } = await import("../src/landing/landing-repository.ts");
+  const name = createHash("sha256").update(origin.url).digest("hex").slice(0, 16);
+  return landingRepository(
+    context.repositoryOrNull(),
+    join(context.stateDirectory, "clones", `${name}.git`),
+  );
+}
+
+/** A ticket number as an argument. @throws `usage` */
+export function ticketNumber(text: string | undefined): number {
+  if (text === undefined || !/^\d{1,15}$/.test(text)) {
+    throw new AgentqError("usage", `${JSON.stringify(text ?? "")} is not a ticket number`);
+  }
+  return Number(text);
+}

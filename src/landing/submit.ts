@@ -1,0 +1,202 @@
+/**
+ * Submitting: the intent is durable before the push and the ticket after it, so that a rerun after a
+ * crash anywhere finds its own ticket instead of making a second one.
+ */
+import type { Clock } from "../platform/clock.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
+import type { ObjectReader, Oid } from "../git/types.ts";
+import { numberOf, type TicketEntry } from "./chain.ts";
+import { enqueue } from "./enqueue.ts";
+import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
+import { submissionId } from "./participant.ts";
+import type { Queue, Snapshot } from "./snapshot.ts";
+import { draftOf, type SubmissionRecord, type Submissions } from "./submissions.ts";
+
+/** What a person asks for. */
+export interface SubmitRequest {
+  readonly candidate: Oid;
+  readonly verifyCmd: string | null;
+  /** Seconds; whole seconds are written, rounded up, as other clients read no fractions. */
+  readonly verifyTimeout: number;
+  readonly title: string | null;
+  readonly drops: readonly string[];
+}
+
+/** Where it is submitted from and to. */
+export interface SubmitPlace {
+  /** The clone's git directory. */
+  readonly repository: string;
+  /** Name or url of the remote, without credentials. */
+  readonly remote: string;
+  /** The origin as it may be printed. */
+  readonly url: string;
+  readonly namespace: string;
+  readonly branch: string | null;
+}
+
+/** @throws `usage` for what no ticket can hold */
+export function checkRequest(request: SubmitRequest): void {
+  const bytes = (text: string) => new TextEncoder().encode(text).length;
+  const refuse = (what: string) => {
+    throw new AgentqError("usage", what);
+  };
+  if (bytes(request.verifyCmd ?? "") > MAX_COMMAND_BYTES) {
+    refuse(`the verify command is longer than ${MAX_COMMAND_BYTES} bytes`);
+  }
+  if (bytes(request.title ?? "") > MAX_TITLE_BYTES) {
+    refuse(`the title is longer than ${MAX_TITLE_BYTES} bytes`);
+  }
+  if (bytes(request.drops.join("\n")) > MAX_LIST_BYTES) {
+    refuse(`the dropped paths take more than ${MAX_LIST_BYTES} bytes; use globs`);
+  }
+}
+
+/** A new record of an intent. */
+export function newRecord(
+  request: SubmitRequest,
+  place: SubmitPlace,
+  options: { submitter: string; now: number; since?: Oid | null },
+): SubmissionRecord {
+  return {
+    v: 1,
+    submission: submissionId(),
+    ...place,
+    candidate: request.candidate,
+    submitter: options.submitter,
+    submittedAt: Math.floor(options.now),
+    verifyCmd: request.verifyCmd,
+    verifyTimeout: Math.ceil(request.verifyTimeout),
+    title: request.title,
+    drops: [...request.drops],
+    ...(options.since !== undefined && { since: options.since }),
+    ticket: null,
+  };
+}
+
+export interface SubmitOptions {
+  readonly clock: Clock;
+  readonly me: string;
+  readonly objects: ObjectReader;
+  readonly submissions: Submissions;
+  /** Make a new ticket even when this commit has one outstanding. */
+  readonly again: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export interface Submitted {
+  readonly ticket: TicketEntry;
+  readonly record: SubmissionRecord;
+  /** False when the ticket is that of an earlier run. */
+  readonly fresh: boolean;
+}
+
+/**
+ * Enqueues the candidate, or finds the outstanding ticket of an earlier run for the same commit.
+ * @throws `push-refused`, `push-unknown`, `corrupt-chain`, `state-unavailable`
+ */
+export async function submit(
+  queue: Queue,
+  snapshot: Snapshot,
+  request: SubmitRequest,
+  place: SubmitPlace,
+  options: SubmitOptions,
+): Promise<Submitted> {
+  const { submissions, clock, signal } = options;
+  if (!options.again) {
+    const earlier = (await submissions.list()).filter((record) =>
+      isSame(record, place) && record.candidate === request.candidate
+    );
+    for (const record of earlier.reverse()) {
+      const found = await resume(queue, snapshot, record, options);
+      if (found) return found;
+    }
+  }
+  const record = newRecord(request, place, {
+    submitter: options.me,
+    now: clock.wall(),
+    since: snapshot.queueHead,
+  });
+  await submissions.record(record);
+  const ticket = await enqueue(queue, snapshot, draftOf(record), {
+    clock,
+    objects: options.objects,
+    ...(signal && { signal }),
+  }).catch(async (error) => {
+    // Refused for good: there is nothing to come back to.
+    if (isAgentqError(error, "push-refused")) await submissions.forget([record.submission]);
+    throw error;
+  });
+  const known = { ...record, ticket: numberOf(ticket) };
+  await submissions.record(known);
+  return { ticket, record: known, fresh: true };
+}
+
+/** True when a record belongs to this clone and queue. */
+function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
+  return record.repository === place.repository && isForQueue(record, place);
+}
+
+/** True when a record is for this queue. */
+export function isForQueue(
+  record: SubmissionRecord,
+  place: Pick<SubmitPlace, "url" | "namespace" | "branch">,
+): boolean {
+  return record.url === place.url && record.namespace === place.namespace &&
+    (record.branch === place.branch || record.branch === null || place.branch === null);
+}
+
+/** Goes on with an earlier submission; null when the queue no longer knows it or another run has it. */
+async function resume(
+  queue: Queue,
+  snapshot: Snapshot,
+  record: SubmissionRecord,
+  options: SubmitOptions,
+): Promise<Submitted | null> {
+  const { submissions, signal } = options;
+  if (record.ticket === null) {
+    const ticket = await deliver(queue, snapshot, record.submission, options);
+    return ticket && { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
+  }
+  const newest = numberOf(snapshot.queue);
+  const ticket = record.ticket <= newest
+    ? await queue.chains.find("queue", snapshot.queue!, record.ticket, signal)
+    : null;
+  if (ticket?.message.agentq?.submission === record.submission) {
+    return { ticket, record, fresh: false };
+  }
+  // The queue was made anew: that ticket is nowhere.
+  await submissions.forget([record.submission]);
+  return null;
+}
+
+/**
+ * Delivers a recorded submission that has no ticket yet, once: null when another process of this
+ * machine is at it, or has done it.
+ */
+export async function deliver(
+  queue: Queue,
+  snapshot: Snapshot,
+  submission: string,
+  options: Pick<SubmitOptions, "clock" | "objects" | "submissions" | "signal">,
+): Promise<TicketEntry | null> {
+  return await options.submissions.exclusively(submission, async (record, note) => {
+    if (record.ticket !== null) {
+      return record.ticket <= numberOf(snapshot.queue)
+        ? await queue.chains.find("queue", snapshot.queue!, record.ticket, options.signal)
+        : null;
+    }
+    let known = record;
+    if (known.since === undefined) {
+      known = { ...known, branch: queue.names.branchName, since: snapshot.queueHead };
+      await note(known);
+    }
+    const ticket = await enqueue(queue, snapshot, draftOf(known), {
+      clock: options.clock,
+      objects: options.objects,
+      since: known.since as Oid | null,
+      ...(options.signal && { signal: options.signal }),
+    });
+    await note({ ...known, ticket: numberOf(ticket) });
+    return ticket;
+  });
+}
