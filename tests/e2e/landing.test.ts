@@ -1,6 +1,6 @@
 /** What the queue is for: commits land on the branch in order, merged and verified. */
 import assert from "node:assert/strict";
-import { cpSync, readFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { commit, git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
@@ -130,6 +130,7 @@ scenario("the merge is deterministic: two landers make the same commits", async 
   }
   const twin = join(tempDir(), "twin.git");
   cpSync(origin.dir, twin, { recursive: true });
+  rmSync(join(twin, "hooks"), { recursive: true }); // they write the first origin's logs
   const [x, y] = [makeAgent(origin), makeAgent(origin)];
   git(y.dir, "config", "remote.origin.url", twin);
   git(y.dir, "config", "user.name", "Someone Else");
