@@ -188,20 +188,24 @@ export function observeLock(platform: StorePlatform, path: string): ObservedLock
 
 /** Whether the lock's holder is proved gone. An unreadable lock is judged by its announcements. */
 export function holderLiveness(platform: StorePlatform, lock: ObservedLock): Liveness {
-  if (lock.owner !== null) return isProcessAlive(lock.owner, platform.probe);
+  if (lock.owner !== null) {
+    const liveness = isProcessAlive(lock.owner, platform.probe);
+    // It may have released the lock and ended since the lock was read: then there is nothing to prove.
+    return liveness === "gone" && !isStillThere(platform, lock) ? "unknown" : liveness;
+  }
   const announced = announcements(platform, lock.path);
   if (announced.length === 0) return "unknown";
   const verdicts = announced.map(({ identity }) => isProcessAlive(identity, platform.probe));
   if (verdicts.includes("unknown")) return "unknown";
   if (verdicts.includes("alive")) return "alive";
   // Still the same unreadable file: whoever made it had announced before and was on that list.
-  const again = observeLock(platform, lock.path);
-  return again !== null && isSameLock(again, lock) ? "gone" : "unknown";
+  return isStillThere(platform, lock) ? "gone" : "unknown";
 }
 
-/** The same file with the same content: the same holder. */
-export function isSameLock(a: ObservedLock, b: ObservedLock): boolean {
-  return sameFile(a.stat, b.stat) && a.text === b.text;
+/** The lock is there now as it was observed. */
+export function isStillThere(platform: StorePlatform, observed: ObservedLock): boolean {
+  const now = observeLock(platform, observed.path);
+  return now !== null && sameFile(now.stat, observed.stat) && now.text === observed.text;
 }
 
 export interface Announcement {

@@ -7,7 +7,7 @@ import {
   type Announcement,
   announcements,
   holderLiveness,
-  isSameLock,
+  isStillThere,
   listDirectory,
   type ObservedLock,
   observeLock,
@@ -68,11 +68,6 @@ export function removeStaleLock(
 
 /** Recoveries that died while recovering a recovery; more than a few are a fault, not bad luck. */
 const MAX_DEPTH = 8;
-
-function isStillThere(platform: StorePlatform, observed: ObservedLock): boolean {
-  const now = observeLock(platform, observed.path);
-  return now !== null && isSameLock(now, observed);
-}
 
 /** Everything in the namespace that is a lock: the transfer lock and locks of recoveries under way. */
 export function findLocks(platform: StorePlatform, namespace: string): ObservedLock[] {
