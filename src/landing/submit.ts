@@ -106,7 +106,11 @@ export async function submit(
     const earlier = (await submissions.list()).filter((record) =>
       isSame(record, place) && record.candidate === request.candidate
     );
-    for (const record of earlier.reverse()) {
+    // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet.
+    const outstanding = (record: SubmissionRecord) =>
+      record.ticket === null || record.ticket >= snapshot.next;
+    const known = earlier.filter((record) => !outstanding(record)).reverse();
+    for (const record of [...earlier.filter(outstanding), ...known]) {
       const found = await resume(queue, snapshot, record, options);
       if (found) return found;
     }
