@@ -255,7 +255,7 @@ function toTyped(operation: string, path: string, error: unknown): AgentqError {
   if (known !== undefined) {
     return new AgentqError(known, `can't ${operation} ${path}: ${message}`, {
       cause: error,
-      ...(known === "helper-unavailable" ? { hint: NATIVE_HINT } : {}),
+      hint: FS_SAFE_HINTS[known],
       details: { operation, path, reason: String(code) },
     });
   }
@@ -267,5 +267,9 @@ function toTyped(operation: string, path: string, error: unknown): AgentqError {
   return new AgentqError("io-error", `can't ${operation} ${path}: ${message}`, { cause: error });
 }
 
-const NATIVE_HINT =
-  "fs-safe's native helper is required and can't be loaded: set FS_SAFE_NATIVE_MODE to auto or off.";
+const FS_SAFE_HINTS: { readonly [Code in ErrorCode]?: string } = {
+  "helper-unavailable":
+    "fs-safe's native helper is required and can't be loaded: set FS_SAFE_NATIVE_MODE to auto or off.",
+  "identity-changed":
+    "fs-safe doesn't accept what is at that path: look at its owner, links and permissions.",
+};
