@@ -4,12 +4,12 @@ import { noQueue } from "../shared.ts";
 
 /** Answers that say that nothing was executed and that waiting may help. */
 const LATER = /^(LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|MOVED|ASK|BUSY) ?/;
+/** The last one is what a script hears that may not run one of its commands. */
+const DENIED =
+  /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH|(ERR )?The user executing the script can't)/;
 const CODES: readonly [RegExp, ErrorCode][] = [
   [/^(OOM|MISCONF|NOREPLICAS) /, "backend-full"],
-  [
-    /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH)/,
-    "backend-denied",
-  ],
+  [DENIED, "backend-denied"],
   [LATER, "backend-unreachable"],
 ];
 const TLS =
@@ -29,9 +29,7 @@ export function isFinal(error: Error): boolean {
 }
 
 function isDenied(error: Error): boolean {
-  return /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH)/.test(
-    error.message,
-  );
+  return DENIED.test(error.message);
 }
 
 function isTls(error: Error): boolean {

@@ -106,26 +106,20 @@ local function place_back(ids)
   for i = #entries, 1, -1 do redis.call('LPUSH', pending, entries[i][1]) end
 end
 
--- Makes a message pending at the back, replacing one of its id that is pending.
--- False where a program without leases is processing that id: its ack would remove the new payload.
+-- Makes a message pending at the back, replacing one of its id that is pending. Callers have made sure
+-- that no program without leases is processing the id: its ack would take the new payload along.
 local function put(id, payload)
   local old = redis.call('GET', messages .. id)
-  if old then
-    local r = record(id)
-    if r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner) then
-      if redis.call('HSETNX', held, id, old) == 0 then redis.call('LREM', pending, 0, id) end
-    elseif redis.call('LREM', pending, 0, id) == 0 then
-      return false
-    else
-      redis.call('HDEL', deliveries, id)
-    end
-  else
-    redis.call('HDEL', deliveries, id)
-    redis.call('HDEL', held, id)
-  end
+  -- First what a server out of memory refuses: it lets a script that has changed something go on.
   redis.call('SET', messages .. id, payload)
+  local r = old and record(id)
+  if r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner) then
+    if redis.call('HSETNX', held, id, old) == 0 then redis.call('LREM', pending, 0, id) end
+  else
+    if old then redis.call('LREM', pending, 0, id) else redis.call('HDEL', held, id) end
+    redis.call('HDEL', deliveries, id)
+  end
   redis.call('RPUSH', pending, id)
-  return true
 end
 
 local function bury(id, attempts, reason, payload, at)

@@ -1,0 +1,82 @@
+/**
+ * A handler that is any program: the payload on its standard input, exit 0 acknowledges, anything else
+ * counts an attempt. It runs in a process group that ends with it and with this process.
+ */
+import { Buffer } from "node:buffer";
+import { accessSync, constants, statSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { AgentqError } from "../errors.ts";
+import { runCommand } from "../platform/process.ts";
+import { quoted } from "./names.ts";
+import type { Handler } from "./worker.ts";
+
+export interface CommandHandlerOptions {
+  readonly cwd?: string;
+  /** Milliseconds after which the program is killed; that counts as a failure. Without end unless given. */
+  readonly timeoutMs?: number;
+  readonly onOutput?: (chunk: Uint8Array, from: "stdout" | "stderr") => void;
+}
+
+/**
+ * Makes the handler for `argv`. The program sees AGENTQ_QUEUE, AGENTQ_MESSAGE_ID and AGENTQ_ATTEMPT.
+ * Throws `command-not-started` at once where there is no such program, before a message is taken.
+ */
+export function commandHandler(
+  queue: string,
+  argv: readonly string[],
+  options: CommandHandlerOptions = {},
+): Handler {
+  const program = argv[0] ?? "";
+  if (!isProgram(program)) {
+    throw new AgentqError("command-not-started", `there is no program ${quoted(program)}`);
+  }
+  const command = `exec ${argv.map(shellWord).join(" ")}`;
+  const { cwd = process.cwd(), timeoutMs = Infinity, onOutput } = options;
+  return async ({ id, data }, { signal, attempt }) => {
+    const result = await runCommand(command, {
+      cwd,
+      env: { AGENTQ_QUEUE: queue, AGENTQ_MESSAGE_ID: id, AGENTQ_ATTEMPT: String(attempt) },
+      timeoutMs,
+      signal,
+      input: data,
+      ...(onOutput ? { onOutput } : {}),
+    });
+    if (result.exit === 0 && !result.timedOut) return;
+    const how = result.timedOut
+      ? `killed after ${timeoutMs / 1000} s`
+      : result.exit === null
+      ? `ended by ${result.killedBy}`
+      : `exit status ${result.exit}`;
+    const last = lastLine(result.tail);
+    throw new Error(last === "" ? how : `${how}: ${last}`);
+  };
+}
+
+/** For `sh`: everything inside single quotes is itself. */
+function shellWord(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+function isProgram(program: string): boolean {
+  if (program === "" || program.includes("\0")) return false;
+  const places = program.includes("/")
+    ? [program]
+    : (process.env.PATH ?? "").split(":").map((directory) => join(directory || ".", program));
+  return places.some((place) => {
+    try {
+      accessSync(place, constants.X_OK);
+      return statSync(place).isFile();
+    } catch {
+      return false;
+    }
+  });
+}
+
+function lastLine(output: Uint8Array): string {
+  const lines = Buffer.from(output.subarray(-4096)).toString("utf8").split("\n");
+  return (lines.map((line) => line.trim()).filter((line) => line !== "").at(-1) ?? "").slice(
+    0,
+    500,
+  );
+}

@@ -1,0 +1,117 @@
+/**
+ * One process of a test with many, run as `RUNTIME agent.ts '{"role":…}'`. It works until its standard
+ * input ends (or it is killed) and then prints what it saw as one JSON line.
+ */
+import { Buffer } from "node:buffer";
+import { appendFileSync } from "node:fs";
+import process from "node:process";
+import type { QueueBackend } from "../../../src/queuefs/contract.ts";
+import { openBackend } from "../../../src/queuefs/open.ts";
+import { workerOwner } from "../../../src/queuefs/owner.ts";
+import { startWorker } from "../../../src/queuefs/worker.ts";
+
+export type Role =
+  /** Takes a message, puts its successor in, then acks it: there is always something unacknowledged. */
+  | { role: "circulate" }
+  /** Asks for snapshots, and for the answer that a wrong reader would give. */
+  | { role: "observe"; observations: number }
+  /** Handles messages, writing their ids to a file, each after `workMs`. */
+  | { role: "work"; log: string; workMs: number; leaseMs: number; concurrency: number }
+  /** Opens the backend again and again, and takes back whatever it may. */
+  | { role: "recover" };
+
+export type Task = Role & { url: string; queue: string };
+
+const task = JSON.parse(process.argv[2]!) as Task;
+let stopped = false;
+process.stdin.on("end", () => stopped = true);
+process.stdin.resume();
+const open = () => openBackend(task.url, { recoverStale: true });
+const result = await run(task);
+process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));
+
+async function run(task: Task): Promise<Record<string, unknown>> {
+  switch (task.role) {
+    case "circulate":
+      return await circulate(await open());
+    case "observe":
+      return await observe(await open(), task.observations);
+    case "work":
+      return await work(await open(), task);
+    case "recover":
+      return await recover();
+  }
+}
+
+async function circulate(backend: QueueBackend) {
+  const owner = workerOwner();
+  let turns = 0;
+  while (!stopped) {
+    const [message] = await backend.dequeue(task.queue, { owner, leaseMs: 600_000 });
+    if (message === undefined) {
+      await pause(1);
+      continue;
+    }
+    await backend.enqueue(task.queue, [{ data: message.data }]);
+    const { id, lease } = message;
+    const [outcome] = await backend.ack(task.queue, [{ id, lease }]);
+    if (outcome !== "done") throw new Error(`ack of a held message: ${outcome}`);
+    turns++;
+    // The event loop must turn for standard input to be seen.
+    if (turns % 20 === 0) await pause(0);
+  }
+  return { turns };
+}
+
+async function observe(backend: QueueBackend, observations: number) {
+  let [complete, wrong, seen, emptyPending] = [0, 0, 0, 0];
+  // What the queues of the source document did: count what this process has in work.
+  const inProgress = 0;
+  while (seen < observations) {
+    const counts = await backend.status(task.queue);
+    if (counts.pending === 0 && counts.processing === 0) complete++;
+    if (counts.pending === 0) emptyPending++;
+    if (counts.pending === 0 && inProgress === 0) wrong++;
+    if (await backend.complete([task.queue])) complete++;
+    seen += 2;
+    if (seen % 200 === 0) await pause(0);
+  }
+  return { seen, complete, wrong, emptyPending };
+}
+
+async function work(backend: QueueBackend, task: Task & { role: "work" }) {
+  let lost = 0;
+  const worker = startWorker(backend, task.queue, async ({ data }, { signal }) => {
+    await pause(Math.random() * 2 * task.workMs);
+    if (signal.aborted) return;
+    appendFileSync(task.log, `${Buffer.from(data).toString()}\n`);
+  }, {
+    leaseMs: task.leaseMs,
+    concurrency: task.concurrency,
+    maxAttempts: 1_000_000,
+    idleMs: 50,
+    onEvent: (event) => {
+      if (event.type === "lost") lost++;
+    },
+  });
+  while (!stopped) await pause(20);
+  await worker.stop();
+  await backend.close();
+  return { ...worker.metrics, lost };
+}
+
+async function recover() {
+  let [opened, recovered] = [0, 0];
+  while (!stopped) {
+    const backend = await open();
+    recovered += (await backend.recover(task.queue)).length;
+    await backend.close();
+    opened++;
+    await pause(20);
+  }
+  return { opened, recovered };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

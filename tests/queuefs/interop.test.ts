@@ -1,0 +1,276 @@
+/**
+ * Data that another program laid out as OpenViking's queues do is drained here, and what is written
+ * here can be read and drained by code that knows only that layout. The other program is played by plain
+ * SQL and plain Redis commands that know nothing of agentq's columns and keys.
+ */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, test } from "node:test";
+import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
+import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
+import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
+import { workerOwner } from "../../src/queuefs/owner.ts";
+import { tempDir } from "../helpers/git.ts";
+import { bytes, type RedisServer, startRedis } from "./helpers/redis.ts";
+
+const owner = workerOwner();
+const take = { owner, leaseMs: 60_000 };
+const text = (data: Uint8Array | undefined) => Buffer.from(data ?? []).toString("utf8");
+
+/** The tables as they are made there, in full and as the oldest version had them. */
+const METADATA = `CREATE TABLE queue_metadata (queue_name TEXT PRIMARY KEY,
+  created_at INTEGER DEFAULT (strftime('%s', 'now')), last_updated INTEGER DEFAULT (strftime('%s', 'now')))`;
+const MESSAGES = (columns: string) =>
+  `CREATE TABLE queue_messages (id INTEGER PRIMARY KEY AUTOINCREMENT, queue_name TEXT NOT NULL,
+  message_id TEXT NOT NULL, data TEXT NOT NULL, timestamp INTEGER NOT NULL, ${columns}
+  created_at INTEGER DEFAULT (strftime('%s', 'now')))`;
+const STATUS = "status TEXT NOT NULL DEFAULT 'pending', processing_started_at INTEGER,";
+
+function foreignDatabase(columns = STATUS): { file: string; db: DatabaseSync } {
+  const file = join(tempDir(), "queue.db");
+  const db = new DatabaseSync(file);
+  db.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL;");
+  db.exec(METADATA);
+  db.exec(MESSAGES(columns));
+  return { file, db };
+}
+
+const foreign = {
+  enqueue: (db: DatabaseSync, queue: string, id: string, data: unknown) =>
+    db.prepare(
+      "INSERT INTO queue_messages (queue_name, message_id, data, timestamp) VALUES (?, ?, ?, ?)",
+    ).run(queue, id, JSON.stringify({ id, data, timestamp: 1_790_000_000 }), 1_790_000_000),
+  dequeue: (db: DatabaseSync, queue: string): { id: string; data: Uint8Array } | null => {
+    const row = db.prepare(
+      "SELECT id, data FROM queue_messages WHERE queue_name = ? AND status = 'pending' ORDER BY id LIMIT 1",
+    ).get(queue);
+    if (row === undefined) return null;
+    db.prepare(
+      "UPDATE queue_messages SET status = 'processing', processing_started_at = ? WHERE id = ?",
+    ).run(Math.floor(Date.now() / 1000), row.id as number);
+    const { id, data } = JSON.parse(String(row.data));
+    return { id, data: typeof data === "string" ? Buffer.from(data) : Uint8Array.from(data) };
+  },
+  ack: (db: DatabaseSync, queue: string, id: string) =>
+    Number(
+      db.prepare(
+        "DELETE FROM queue_messages WHERE queue_name = ? AND message_id = ? AND status = 'processing'",
+      ).run(queue, id).changes,
+    ),
+};
+
+describe("a queue.db of OpenViking", () => {
+  test("is drained and refilled, and stays readable by code that knows only its layout", async () => {
+    const { file, db } = foreignDatabase();
+    db.exec("INSERT INTO queue_metadata (queue_name) VALUES ('Semantic'), ('worker-0/Embedding')");
+    foreign.enqueue(db, "Semantic", "a-1", [104, 105, 255, 0]);
+    foreign.enqueue(db, "Semantic", "a-2", "as text \u00e9");
+    const backend = sqliteBackend(file);
+    assert.deepEqual(await backend.list(), ["Semantic", "worker-0/Embedding"]);
+    assert.deepEqual(await backend.status("Semantic"), { pending: 2, processing: 0 });
+    const [one, two] = await backend.dequeue("Semantic", { ...take, count: 2 });
+    assert.deepEqual([...one!.data], [104, 105, 255, 0]);
+    assert.equal(text(two!.data), "as text \u00e9");
+    await backend.ack("Semantic", [one!, two!].map(({ id, lease }) => ({ id, lease })));
+
+    await backend.enqueue("Semantic", [{ data: bytes("from here \u{1f600}\u0000") }]);
+    await backend.enqueue("Semantic", [{ data: Uint8Array.from([255, 1]) }]);
+    const first = foreign.dequeue(db, "Semantic")!;
+    assert.equal(text(first.data), "from here \u{1f600}\u0000");
+    assert.deepEqual(await backend.status("Semantic"), { pending: 1, processing: 1 });
+    assert.equal(foreign.ack(db, "Semantic", first.id), 1);
+    assert.deepEqual([...foreign.dequeue(db, "Semantic")!.data], [255, 1]);
+    await backend.close();
+  });
+
+  test("of the oldest version gains what it lacks, and queues known only by messages work", async () => {
+    const { file, db } = foreignDatabase("");
+    foreign.enqueue(db, "old", "m", "x");
+    const backend = sqliteBackend(file);
+    assert.deepEqual(await backend.list(), ["old"]);
+    const [message] = await backend.dequeue("old", take);
+    assert.equal(text(message!.data), "x");
+    foreign.enqueue(db, "late", "n", "y");
+    assert.equal(text((await backend.dequeue("late", take))[0]!.data), "y");
+    await backend.close();
+  });
+
+  test("opening it again changes no row that somebody is processing", async () => {
+    const { file, db } = foreignDatabase();
+    foreign.enqueue(db, "q", "theirs", "x");
+    foreign.enqueue(db, "q", "ours", "y");
+    foreign.dequeue(db, "q");
+    const first = sqliteBackend(file);
+    const [ours] = await first.dequeue("q", take);
+    const rows = () =>
+      db.prepare(
+        "SELECT id, message_id, status, processing_started_at, agentq_owner, agentq_delivery FROM queue_messages",
+      ).all();
+    const before = rows();
+    const second = sqliteBackend(file);
+    assert.deepEqual(await second.recover("q"), []);
+    assert.deepEqual(rows(), before);
+    // What a program without leases took is taken back when it is told to be stale, not before.
+    const back = await second.recover("q", { staleMs: 0 });
+    assert.deepEqual(back.map(({ id }) => id), ["theirs"]);
+    assert.deepEqual(await first.ack("q", [{ id: "ours", lease: ours!.lease }]), ["done"]);
+    await first.close();
+    await second.close();
+  });
+
+  test("a delivery that the other program made ends the lease that was given out here", async () => {
+    const { file, db } = foreignDatabase();
+    foreign.enqueue(db, "q", "m", "x");
+    const backend = sqliteBackend(file);
+    const [ours] = await backend.dequeue("q", take);
+    // As its start-up does, without knowing of leases.
+    db.exec("UPDATE queue_messages SET status = 'pending', processing_started_at = NULL");
+    foreign.dequeue(db, "q");
+    const receipt = [{ id: "m", lease: ours!.lease }];
+    assert.deepEqual(await backend.ack("q", receipt), ["stale"]);
+    assert.deepEqual(await backend.fail("q", receipt, "x"), ["stale"]);
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
+    await backend.close();
+  });
+
+  test("rows that can't be read go to the dead letters and block nothing", async () => {
+    const { file, db } = foreignDatabase();
+    const raw = (id: string, data: string | Uint8Array) =>
+      db.prepare(
+        "INSERT INTO queue_messages (queue_name, message_id, data, timestamp) VALUES ('q', ?, ?, 1)",
+      ).run(id, data);
+    raw("json", "{not json");
+    raw("shape", '{"id":"shape"}');
+    raw("range", '{"id":"range","data":[256]}');
+    raw("surrogate", '{"id":"surrogate","data":"\\ud800"}');
+    raw("utf8", Uint8Array.from([0x7b, 0xff]));
+    raw("empty", "");
+    foreign.enqueue(db, "q", "good", "fine");
+    const backend = sqliteBackend(file);
+    assert.equal((await backend.peek("q"))?.id, "good");
+    assert.deepEqual((await backend.dequeue("q", { ...take, count: 2 })).map(({ id }) => id), [
+      "good",
+    ]);
+    const letters = await backend.failed.list("q");
+    assert.deepEqual(
+      letters.map(({ id, reason }) => `${id}: ${reason}`),
+      [
+        "json: the payload is not JSON",
+        "shape: the payload lacks id or data",
+        "range: the payload's data is no array of bytes",
+        "surrogate: the payload's data holds a lone surrogate",
+        "utf8: the payload is not UTF-8",
+        "empty: the payload is not JSON",
+      ],
+    );
+    assert.equal(letters[0]!.raw, "{not json");
+    await assert.rejects(
+      backend.failed.retry("q", ["json"]),
+      (error: { code?: string }) => error.code === "payload-unreadable",
+    );
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
+    await backend.close();
+  });
+});
+
+describe("a Redis key space of OpenViking", () => {
+  const base = "{viking}:ov:queue:";
+  const other = {
+    enqueue(server: RedisServer, queue: string, id: string, data: unknown) {
+      server.cli("sadd", `${base}names`, queue);
+      const payload = JSON.stringify({ id, data, timestamp: 1_790_000_000 });
+      server.cli("set", `${base}${queue}:msg:${id}`, payload);
+      server.cli("rpush", `${base}${queue}:pending`, id);
+    },
+    dequeue(server: RedisServer, queue: string, instance: string): string {
+      const id = server.cli("lpop", `${base}${queue}:pending`);
+      const now = String(Math.floor(Date.now() / 1000));
+      server.cli("zadd", `${base}${queue}:processing`, now, `${id}|${instance}`);
+      return id;
+    },
+    recovers(server: RedisServer, queue: string): string[] {
+      return server.cli("zrange", `${base}${queue}:processing`, "0", "-1").split("\n").filter(
+        Boolean,
+      )
+        .filter((member) =>
+          server.cli("exists", `${base}instance:${member.split("|")[1]}:alive`) === "0"
+        );
+    },
+  };
+  const start = async () => {
+    const server = await startRedis();
+    const url = `redis://127.0.0.1:${server.port}?prefix=viking`;
+    return { server, backend: await redisBackend(parseRedisUrl(url, {})) };
+  };
+
+  test("is drained and refilled, and stays readable by code that knows only its layout", async () => {
+    const { server, backend } = await start();
+    other.enqueue(server, "Semantic", "a-1", [104, 105, 255]);
+    other.enqueue(server, "Semantic", "a-2", "text");
+    assert.deepEqual(await backend.list(), ["Semantic"]);
+    const out = await backend.dequeue("Semantic", { ...take, count: 2 });
+    assert.deepEqual(out.map(({ data }) => [...data]), [[104, 105, 255], [...bytes("text")]]);
+    const members = server.cli("zrange", `${base}Semantic:processing`, "0", "-1").split("\n");
+    assert.deepEqual(members.sort(), [`a-1|${owner}`, `a-2|${owner}`]);
+    // Its recovery leaves alone what a live worker here holds.
+    assert.deepEqual(other.recovers(server, "Semantic"), []);
+    await backend.ack("Semantic", out.map(({ id, lease }) => ({ id, lease })));
+
+    const [id] = await backend.enqueue("Semantic", [{ data: bytes("from here") }]);
+    assert.equal(other.dequeue(server, "Semantic", "instance-1"), id);
+    const payload = JSON.parse(server.cli("get", `${base}Semantic:msg:${id}`));
+    assert.deepEqual({ ...payload, timestamp: 0 }, { id, data: "from here", timestamp: 0 });
+    assert.ok(Number.isInteger(payload.timestamp));
+    assert.deepEqual(await backend.status("Semantic"), { pending: 0, processing: 1 });
+    const keys = server.cli("keys", "*").split("\n");
+    assert.deepEqual(keys.filter((key) => !key.startsWith(base)), []);
+    await backend.close();
+    await server.kill();
+  });
+
+  test("what a live instance holds is left alone; what a dead one held comes back", async () => {
+    const { server, backend } = await start();
+    other.enqueue(server, "q", "one", "1");
+    other.enqueue(server, "q", "two", "2");
+    other.enqueue(server, "q", "three", "3");
+    other.dequeue(server, "q", "alive");
+    other.dequeue(server, "q", "dead");
+    server.cli("set", `${base}instance:alive:alive`, "1", "ex", "30");
+    const back = await backend.recover("q", { staleMs: 0 });
+    assert.deepEqual(back.map(({ id, why }) => `${id} ${why}`), ["two owner-gone"]);
+    assert.deepEqual(await backend.status("q"), { pending: 2, processing: 1 });
+    assert.deepEqual((await backend.dequeue("q", { ...take, count: 2 })).map(({ id }) => id), [
+      "two",
+      "three",
+    ]);
+    // An id that the other program is processing isn't replaced: its ack would take the payload along.
+    await assert.rejects(
+      backend.enqueue("q", [{ id: "one", data: bytes("new") }]),
+      (error: { code?: string }) => error.code === "already-exists",
+    );
+    await backend.close();
+    await server.kill();
+  });
+
+  test("a payload that is missing or malformed goes to the dead letters and blocks nothing", async () => {
+    const { server, backend } = await start();
+    other.enqueue(server, "q", "missing", "x");
+    server.cli("del", `${base}q:msg:missing`);
+    other.enqueue(server, "q", "bad", "x");
+    server.cli("set", `${base}q:msg:bad`, "{");
+    other.enqueue(server, "q", "good", "fine");
+    assert.equal((await backend.peek("q"))?.id, "good");
+    const out = await backend.dequeue("q", { ...take, count: 5 });
+    assert.deepEqual(out.map(({ id }) => id), ["good"]);
+    const letters = await backend.failed.list("q");
+    assert.deepEqual(letters.map(({ id, reason }) => `${id}: ${reason}`).sort(), [
+      "bad: the payload is not JSON",
+      "missing: the payload is missing",
+    ]);
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
+    await backend.close();
+    await server.kill();
+  });
+});

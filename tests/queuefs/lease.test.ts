@@ -1,0 +1,127 @@
+/** When a delivery may be taken back, under clocks that jump and owners that are gone. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import type { LeaseTime } from "../../src/queuefs/clock.ts";
+import { systemClock } from "../../src/queuefs/clock.ts";
+import { FOREIGN_LEASE_MS, judgeLease } from "../../src/queuefs/lease.ts";
+import { callerOwner, ownsLease, parseOwner, workerOwner } from "../../src/queuefs/owner.ts";
+import { processIdentity } from "../../src/platform/host.ts";
+import { memoryBackend } from "../../src/queuefs/backends/memory.ts";
+import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
+import { join } from "node:path";
+import { tempDir } from "../helpers/git.ts";
+import { bytes } from "./helpers/redis.ts";
+
+const bootId = processIdentity().bootId;
+const granted = (owner: string | null, lengthMs: number | null = 1000) => ({
+  owner,
+  grantedBoot: 50_000,
+  grantedWall: 1_790_000_000_000,
+  lengthMs,
+});
+const at = (bootMs: number, wallMs: number, boot: string | null = bootId): LeaseTime => ({
+  boot: 50_000 + bootMs,
+  bootId: boot,
+  wall: 1_790_000_000_000 + wallMs,
+});
+const HOUR = 3_600_000;
+
+describe("judgeLease()", () => {
+  for (const [kind, owner] of [["worker", workerOwner()], ["caller", callerOwner("x")]] as const) {
+    test(`holds a ${kind}'s lease for its length by the time since boot, whatever the wall clock says`, () => {
+      const lease = granted(owner);
+      for (const jump of [-10 * HOUR, -1, 0, 1, 10 * HOUR]) {
+        assert.equal(judgeLease(lease, at(999, jump)), "held");
+        assert.equal(judgeLease(lease, at(1000, jump)), "lease-expired");
+      }
+    });
+
+    test(`lets a ${kind}'s lease of another boot run out by the wall clock, in either direction`, () => {
+      const lease = granted(owner);
+      for (const boot of ["another boot", null]) {
+        assert.equal(judgeLease(lease, at(0, 999, boot)), "held");
+        assert.equal(judgeLease(lease, at(0, -999, boot)), "held");
+        assert.equal(judgeLease(lease, at(0, 1000, boot)), "lease-expired");
+        assert.equal(judgeLease(lease, at(0, -HOUR, boot)), "lease-expired");
+      }
+    });
+  }
+
+  test("sees at once that a worker is gone, and shortens only leases that nobody renews", () => {
+    const gone = workerOwner().split("~").map((part, i) => i === 2 ? "1" : part).join("~");
+    assert.equal(judgeLease(granted(gone, HOUR), at(0, 0)), "owner-gone");
+    assert.equal(judgeLease(granted(workerOwner(), HOUR), at(5000, 5000), 0), "held");
+    assert.equal(judgeLease(granted(callerOwner(), HOUR), at(5000, 5000), 5000), "lease-expired");
+    assert.equal(judgeLease(granted(callerOwner(), HOUR), at(4999, 4999), 5000), "held");
+    assert.equal(judgeLease(granted(callerOwner(), 10), at(10, 10), HOUR), "lease-expired");
+  });
+
+  test("gives a program without leases an hour, or what the caller says", () => {
+    const lease = { ...granted(null, null), grantedBoot: null };
+    assert.equal(judgeLease(lease, at(0, FOREIGN_LEASE_MS - 1)), "held");
+    assert.equal(judgeLease(lease, at(0, FOREIGN_LEASE_MS)), "lease-expired");
+    assert.equal(judgeLease(lease, at(0, 2000), 2000), "lease-expired");
+    assert.equal(judgeLease(lease, at(0, 1999), 2000), "held");
+    assert.equal(judgeLease(lease, at(0, FOREIGN_LEASE_MS), 2 * FOREIGN_LEASE_MS), "held");
+  });
+
+  test("never robs a live worker within its lease, for any clocks and any owner text", () => {
+    const live = workerOwner();
+    fc.assert(fc.property(fc.nat(999), fc.integer(), fc.nat(), (boot, wall, stale) => {
+      assert.equal(judgeLease(granted(live), at(boot, wall), stale), "held");
+    }));
+    fc.assert(fc.property(fc.string(), (owner) => {
+      assert.notEqual(judgeLease(granted(owner), at(0, 0)), "owner-gone");
+    }));
+  });
+});
+
+describe("owners", () => {
+  test("a worker's name can be read by others and proves it alive", () => {
+    const parsed = parseOwner(workerOwner());
+    assert.equal(parsed.kind, "worker");
+    assert.equal(parsed.kind === "worker" && parsed.liveness(), "alive");
+    assert.notEqual(workerOwner(), workerOwner());
+    assert.ok(!workerOwner().includes("|"));
+  });
+
+  test("callers own what was taken in their name, in any boot, and nothing else", () => {
+    const other = callerOwner("me").replace(/[^~]*$/, "other-boot");
+    assert.ok(ownsLease(other, callerOwner("me")));
+    assert.ok(!ownsLease(callerOwner("me2"), callerOwner("me")));
+    assert.ok(!ownsLease(callerOwner("me"), callerOwner("m")));
+    assert.ok(!ownsLease(workerOwner(), callerOwner("me")));
+    assert.throws(() => callerOwner("a~b"), (error: { code?: string }) => error.code === "usage");
+    assert.throws(() => callerOwner(""), (error: { code?: string }) => error.code === "usage");
+  });
+
+  test("the time since boot grows and is the same clock for every process", () => {
+    const [a, b] = [systemClock(), systemClock()];
+    assert.ok(b.boot >= a.boot);
+    assert.ok(a.boot > 0);
+  });
+});
+
+describe("a clock that is set back or forward", () => {
+  for (const kind of ["memory", "sqlite"] as const) {
+    test(`neither robs a live worker nor keeps a dead caller's message for ever (${kind})`, async () => {
+      let now = systemClock();
+      const clock = () => now;
+      const backend = kind === "memory"
+        ? memoryBackend({ clock })
+        : sqliteBackend(join(tempDir(), "q.db"), { create: true, clock });
+      await backend.create("q");
+      await backend.enqueue("q", [{ data: bytes("a") }, { data: bytes("b") }]);
+      await backend.dequeue("q", { owner: workerOwner(), leaseMs: 30_000 });
+      await backend.dequeue("q", { owner: callerOwner(), leaseMs: 30_000 });
+      for (const wall of [-10 * HOUR, 10 * HOUR]) {
+        now = { ...now, wall: now.wall + wall };
+        assert.deepEqual(await backend.recover("q"), []);
+      }
+      now = { ...now, boot: now.boot + 30_000, wall: now.wall - 24 * HOUR };
+      assert.equal((await backend.recover("q")).length, 2);
+      await backend.close();
+    });
+  }
+});

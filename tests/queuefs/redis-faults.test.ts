@@ -1,0 +1,366 @@
+/** What Redis can do to its clients: each a typed error, no hang, and nothing lost that was acknowledged. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { spawnSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import process from "node:process";
+import { describe, test } from "node:test";
+import { AgentqError } from "../../src/errors.ts";
+import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
+import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
+import type { Delivery } from "../../src/queuefs/contract.ts";
+import { workerOwner } from "../../src/queuefs/owner.ts";
+import { tempDir } from "../helpers/git.ts";
+import { bytes, freePort, startRedis, startSentinels, until } from "./helpers/redis.ts";
+
+const owner = workerOwner();
+const take = { owner, leaseMs: 60_000 };
+const open = (url: string, env: Record<string, string> = {}) =>
+  redisBackend(parseRedisUrl(url, env));
+const receipts = (all: Delivery[]) => all.map(({ id, lease }) => ({ id, lease }));
+const LONG = { timeout: 120_000 };
+
+async function code(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+  } catch (error) {
+    assert.ok(error instanceof AgentqError, String(error));
+    return error.code;
+  }
+  return "none";
+}
+
+describe("a Redis server that misbehaves", () => {
+  test("killed and restarted under load: what was acknowledged is there, once", LONG, async () => {
+    const server = await startRedis();
+    const backend = await open(`redis://127.0.0.1:${server.port}?timeout=3000`);
+    await backend.create("q");
+    const accepted = new Set<string>();
+    const unknown = new Set<string>();
+    const acked = new Set<string>();
+    const maybeAcked = new Set<string>();
+    let n = 0;
+    let running = true;
+    const producer = async () => {
+      while (running) {
+        const name = `m${n++}`;
+        try {
+          await backend.enqueue("q", [{ data: bytes(name) }]);
+          accepted.add(name);
+        } catch (error) {
+          assert.ok(error instanceof AgentqError);
+          assert.match(error.code, /^backend-(unreachable|outcome-unknown)$/);
+          unknown.add(name);
+        }
+      }
+    };
+    const consumer = async () => {
+      while (running) {
+        let name = "";
+        try {
+          const [message] = await backend.dequeue("q", take);
+          if (message === undefined) continue;
+          name = Buffer.from(message.data).toString();
+          assert.ok(!acked.has(name), `${name} came back after its ack was confirmed`);
+          const [outcome] = await backend.ack("q", receipts([message]));
+          if (outcome === "done") acked.add(name);
+        } catch (error) {
+          if (!(error instanceof AgentqError)) throw error;
+          if (name !== "") maybeAcked.add(name);
+        }
+      }
+    };
+    const all = [producer(), producer(), consumer(), consumer()];
+    for (let i = 0; i < 3; i++) {
+      const before = acked.size;
+      await until(() => acked.size > before + 50);
+      await server.kill();
+      await server.start();
+    }
+    running = false;
+    await Promise.all(all);
+    const left = new Set(
+      (await backend.messages("q")).map(({ data }) => Buffer.from(data!).toString()),
+    );
+    for (const name of accepted) {
+      assert.ok(left.has(name) || acked.has(name) || maybeAcked.has(name), `${name} is lost`);
+    }
+    for (const name of acked) assert.ok(!left.has(name), `${name} is there after its ack`);
+    for (const name of left) assert.ok(accepted.has(name) || unknown.has(name));
+    await backend.close();
+    await server.kill();
+  });
+
+  test("SCRIPT FLUSH at any time is not noticed", LONG, async () => {
+    const server = await startRedis();
+    const backend = await open(`redis://127.0.0.1:${server.port}`);
+    await backend.create("q");
+    for (let i = 0; i < 5; i++) {
+      server.cli("script", "flush");
+      await backend.enqueue("q", [{ data: bytes("x") }]);
+      server.cli("script", "flush");
+      const out = await backend.dequeue("q", take);
+      server.cli("script", "flush");
+      assert.deepEqual(await backend.ack("q", receipts(out)), ["done"]);
+    }
+    await backend.close();
+    await server.kill();
+  });
+
+  test(
+    "out of memory: enqueue is refused and changes nothing, draining goes on",
+    LONG,
+    async () => {
+      const server = await startRedis();
+      const backend = await open(`redis://127.0.0.1:${server.port}`);
+      await backend.create("q");
+      await backend.enqueue("q", [{ data: bytes("a") }, { data: bytes("b") }]);
+      server.cli("config", "set", "maxmemory", "1");
+      assert.equal(await code(backend.enqueue("q", [{ data: bytes("c") }])), "backend-full");
+      assert.equal(
+        await code(backend.enqueue("q", [{ id: "x", data: bytes("c") }])),
+        "backend-full",
+      );
+      assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+      const out = await backend.dequeue("q", take);
+      assert.deepEqual(await backend.ack("q", receipts(out)), ["done"]);
+      server.cli("config", "set", "maxmemory", "0");
+      await backend.enqueue("q", [{ data: bytes("c") }]);
+      assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+      await backend.close();
+      await server.kill();
+    },
+  );
+
+  test("a disk that can't be written to is backend-full", LONG, async () => {
+    const server = await startRedis();
+    const backend = await open(`redis://127.0.0.1:${server.port}`);
+    await backend.create("q");
+    // What a failed snapshot leads to: its file can't be put in place, and writes get MISCONF.
+    mkdirSync(join(server.dir, "dump.rdb"));
+    server.cli("config", "set", "save", "1 1");
+    server.cli("set", "x", "1");
+    server.cli("bgsave");
+    await until(() => server.cli("info", "persistence").includes("rdb_last_bgsave_status:err"));
+    assert.equal(await code(backend.enqueue("q", [{ data: bytes("c") }])), "backend-full");
+    await backend.close();
+    await server.kill();
+  });
+
+  test(
+    "wrong and missing passwords, and a user who may not, are backend-denied",
+    LONG,
+    async () => {
+      const server = await startRedis({
+        config: ["requirepass right"],
+        cliArgs: ["-a", "right", "--no-auth-warning"],
+      });
+      const host = `127.0.0.1:${server.port}`;
+      for (
+        const url of [`redis://${host}`, `redis://:wrong@${host}`, `redis://nobody:right@${host}`]
+      ) {
+        assert.equal(await code(open(url)), "backend-denied", url);
+      }
+      const error = await open(`redis://:s3cr3t-wrong@${host}`).catch((error) => error);
+      assert.ok(!JSON.stringify(error.toJSON()).includes("s3cr3t"));
+      const backend = await open(`redis://${host}`, { AGENTQ_REDIS_PASSWORD: "right" });
+      await backend.create("q");
+      server.cli("acl", "setuser", "reader", "on", ">pw", "~*", "+@all", "-rpush");
+      const reader = await open(`redis://reader:pw@${host}`);
+      assert.equal(await code(reader.enqueue("q", [{ data: bytes("x") }])), "backend-denied");
+      assert.deepEqual(await reader.status("q"), { pending: 0, processing: 0 });
+      // Everything a worker needs, under its own prefix only.
+      server.cli("acl", "setuser", "worker", "on", ">pw", "~{default}:ov:queue:*", "+@all");
+      const worker = await open(`redis://worker:pw@${host}`);
+      await worker.enqueue("q", [{ data: bytes("x") }]);
+      assert.deepEqual(await worker.ack("q", receipts(await worker.dequeue("q", take))), ["done"]);
+      for (const each of [backend, reader, worker]) await each.close();
+      await server.kill();
+    },
+  );
+
+  test("nothing listens, a host that is none, and a server that never answers", LONG, async () => {
+    const port = await freePort();
+    assert.equal(await code(open(`redis://127.0.0.1:${port}?timeout=1000`)), "backend-unreachable");
+    assert.equal(
+      await code(open(`redis://no-such-host.invalid:${port}?timeout=1000`)),
+      "backend-unreachable",
+    );
+    const mute = createServer((socket) => void socket.on("error", () => {}));
+    await new Promise<void>((resolve) => mute.listen(port, "127.0.0.1", resolve));
+    assert.equal(await code(open(`redis://127.0.0.1:${port}?timeout=300`)), "backend-unreachable");
+    mute.close();
+  });
+
+  test(
+    "a server that is stopped in the middle: the caller hears within its time",
+    LONG,
+    async () => {
+      const server = await startRedis();
+      const backend = await open(`redis://127.0.0.1:${server.port}?timeout=500`);
+      await backend.create("q");
+      process.kill(server.pid(), "SIGSTOP");
+      assert.equal(
+        await code(backend.enqueue("q", [{ id: "x", data: bytes("x") }])),
+        "backend-outcome-unknown",
+      );
+      assert.equal(await code(backend.status("q")), "backend-unreachable");
+      process.kill(server.pid(), "SIGCONT");
+      // It was executed after all: that is what unknown means. The same id again changes nothing.
+      await until(async () => await code(backend.status("q")) === "none");
+      await backend.enqueue("q", [{ id: "x", data: bytes("x") }]);
+      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
+      await backend.close();
+      await server.kill();
+    },
+  );
+
+  test("TLS: the right authority works, a wrong or unknown one is refused", LONG, async () => {
+    const dir = tempDir();
+    const openssl = (...args: string[]) => {
+      const run = spawnSync("openssl", args, { cwd: dir, encoding: "utf8" });
+      assert.equal(run.status, 0, run.stderr);
+    };
+    const subject = (name: string) => ["-subj", `/CN=${name}`, "-days", "2"];
+    for (const name of ["ca", "other"]) {
+      openssl(
+        ..."req -x509 -newkey rsa:2048 -nodes -addext basicConstraints=critical,CA:TRUE".split(" "),
+        ...subject(name),
+        "-keyout",
+        `${name}.key`,
+        "-out",
+        `${name}.pem`,
+      );
+    }
+    openssl(
+      ..."req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost".split(
+        " ",
+      ),
+    );
+    spawnSync("sh", ["-c", "echo subjectAltName=DNS:localhost > ext"], { cwd: dir });
+    openssl(
+      ..."x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile ext -out server.pem"
+        .split(" "),
+    );
+    const tlsPort = await freePort();
+    const server = await startRedis({
+      config: [
+        `tls-port ${tlsPort}`,
+        `tls-cert-file ${dir}/server.pem`,
+        `tls-key-file ${dir}/server.key`,
+        `tls-ca-cert-file ${dir}/ca.pem`,
+        "tls-auth-clients no",
+      ],
+    });
+    const ca = `ca=${dir}/ca.pem`;
+    const backend = await open(`rediss://localhost:${tlsPort}?${ca}&timeout=5000`);
+    await backend.create("q");
+    assert.deepEqual(await backend.list(), ["q"]);
+    await backend.close();
+    const denied = [
+      `rediss://localhost:${tlsPort}?timeout=2000`, // An authority that nobody knows.
+      `rediss://localhost:${tlsPort}?ca=${dir}/other.pem&timeout=2000`,
+      `rediss://127.0.0.1:${tlsPort}?${ca}&timeout=2000`, // The right one, for another name.
+    ];
+    for (const url of denied) assert.equal(await code(open(url)), "backend-denied", url);
+    // No TLS on the other side: no certificate was refused, but there is no connection either.
+    assert.match(
+      await code(open(`rediss://localhost:${server.port}?${ca}&timeout=1000`)),
+      /^backend-(unreachable|denied)$/,
+    );
+    await server.kill();
+  });
+
+  test("a failover that loses acknowledged writes: what is left converges", LONG, async () => {
+    const setup = await startSentinels();
+    const backend = await open(`redis://${setup.sentinels}?sentinel=mymaster&timeout=20000`);
+    await backend.create("q");
+    await backend.enqueue("q", [{ data: bytes("a") }, { data: bytes("b") }, { data: bytes("c") }]);
+    const [master, replica] = setup.servers;
+    const [a] = await backend.dequeue("q", take);
+    await until(() => replica!.cli("zcard", "{default}:ov:queue:q:processing") === "1");
+    // From here on the replica hears nothing: what the master confirms now is lost with it.
+    replica!.cli("config", "set", "masterauth", "refused");
+    master!.cli("client", "kill", "type", "replica");
+    await until(() => replica!.cli("info", "replication").includes("master_link_status:down"));
+    assert.deepEqual(await backend.ack("q", receipts([a!])), ["done"]);
+    await backend.enqueue("q", [{ data: bytes("lost") }]);
+    const [b] = await backend.dequeue("q", take);
+    await master!.kill();
+    await until(() => setup.master() === String(replica!.port));
+    await until(async () => await code(backend.status("q")) === "none");
+    // The replica's word counts now: a is out as it was, b and c are pending, the last one is gone.
+    assert.deepEqual(await backend.status("q"), { pending: 2, processing: 1 });
+    assert.deepEqual(await backend.ack("q", receipts([b!])), ["stale"]);
+    assert.deepEqual(await backend.ack("q", receipts([a!])), ["done"]);
+    const rest = await backend.dequeue("q", { ...take, count: 5 });
+    assert.deepEqual(rest.map(({ data }) => Buffer.from(data).toString()), ["b", "c"]);
+    assert.deepEqual(await backend.ack("q", receipts(rest)), ["done", "done"]);
+    assert.equal(await backend.complete(["q"]), true);
+    await backend.close();
+    await setup.stop();
+  });
+
+  test("a server clock that is set forward robs no live worker", LONG, async () => {
+    const server = await startRedis();
+    const backend = await open(`redis://127.0.0.1:${server.port}`);
+    await backend.create("q");
+    await backend.enqueue("q", [{ data: bytes("a") }]);
+    const [a] = await backend.dequeue("q", { owner, leaseMs: 400 });
+    // The record that an hour's jump would leave: run out long ago.
+    const key = "{default}:ov:queue:q:agentq:deliveries";
+    const [n, till, ...rest] = server.cli("hget", key, a!.id).split("|");
+    server.cli("hset", key, a!.id, [n, String(Number(till) - 3_600_000), ...rest].join("|"));
+    // The worker lives and renews while the other one watches.
+    const recovering = backend.recover("q");
+    assert.deepEqual(await backend.renew("q", receipts([a!]), 400), ["done"]);
+    assert.deepEqual(await recovering, []);
+    assert.deepEqual(await backend.ack("q", receipts([a!])), ["done"]);
+    await backend.close();
+    await server.kill();
+  });
+});
+
+describe("the address of a Redis", () => {
+  const bad = (url: string) =>
+    assert.throws(() => parseRedisUrl(url, {}), (error: unknown) => {
+      assert.ok(error instanceof AgentqError && error.code === "usage");
+      assert.ok(!error.message.includes("s3cr3t"));
+      return true;
+    });
+  test("is checked, and no error repeats a password", () => {
+    for (
+      const url of [
+        "redis://",
+        "redis://:s3cr3t@",
+        "redis://u:s3cr3t@h:99999",
+        "redis://h:0",
+        "redis://h,i",
+        "redis://u:s3cr3t@h?nonsense=1",
+        "redis://h?cluster=1&sentinel=m",
+        "redis://h/1?cluster=1",
+        "redis://h?prefix={x}",
+        "redis://h?timeout=0",
+        "redis://u:%zz@h",
+        "redis://h#x",
+        "redis://h/x",
+      ]
+    ) bad(url);
+  });
+  test("gives hosts, credentials and options, and a label without secrets", () => {
+    const address = parseRedisUrl("rediss://us%40er:p%3Aw@[::1]:7000,b/0?sentinel=m&prefix=p", {});
+    assert.deepEqual(address.hosts, [{ host: "::1", port: 7000 }, { host: "b", port: 6379 }]);
+    assert.equal(address.username, "us@er");
+    assert.equal(address.password, "p:w");
+    assert.equal(address.mode, "sentinel");
+    assert.deepEqual(address.tls, {});
+    assert.ok(!address.label.includes("p:w") && !address.label.includes("p%3Aw"));
+    const fromEnv = parseRedisUrl("redis://h", {
+      AGENTQ_REDIS_USERNAME: "u",
+      AGENTQ_REDIS_PASSWORD: "w",
+    });
+    assert.deepEqual([fromEnv.username, fromEnv.password, fromEnv.db], ["u", "w", 0]);
+  });
+});
