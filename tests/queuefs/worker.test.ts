@@ -1,0 +1,448 @@
+/** Workers, named queues, waits and counters. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { AgentqError } from "../../src/errors.ts";
+import { memoryBackend } from "../../src/queuefs/backends/memory.ts";
+import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
+import { backoffMs } from "../../src/queuefs/backoff.ts";
+import { commandHandler } from "../../src/queuefs/command-handler.ts";
+import { isAllComplete, waitComplete } from "../../src/queuefs/completion.ts";
+import type { QueueBackend } from "../../src/queuefs/contract.ts";
+import {
+  metricsDirectory,
+  openMetricsFile,
+  readAllMetrics,
+} from "../../src/queuefs/metrics-files.ts";
+import { emptyMetrics, prometheusText } from "../../src/queuefs/metrics.ts";
+import { namedQueue } from "../../src/queuefs/named-queue.ts";
+import { workerOwner } from "../../src/queuefs/owner.ts";
+import { startWorker, type WorkerEvent, type WorkerOptions } from "../../src/queuefs/worker.ts";
+import { tempDir } from "../helpers/git.ts";
+import { bytes, until } from "./helpers/redis.ts";
+
+const FAST: WorkerOptions = { backoff: { baseMs: 1, maxMs: 5 }, idleMs: 5 };
+const text = (data: Uint8Array) => Buffer.from(data).toString();
+
+async function filled(...texts: string[]): Promise<QueueBackend> {
+  const backend = memoryBackend();
+  await backend.create("q");
+  await backend.enqueue("q", texts.map((each) => ({ data: bytes(each) })));
+  return backend;
+}
+
+describe("startWorker()", () => {
+  test("handles everything, at most so many at once, and ends when the queue is complete", async () => {
+    const backend = await filled(...Array.from({ length: 40 }, (_, i) => `${i}`));
+    const seen: string[] = [];
+    let [now, most] = [0, 0];
+    const worker = startWorker(backend, "q", async ({ data }) => {
+      most = Math.max(most, ++now);
+      await new Promise((resolve) => setTimeout(resolve, 1));
+      seen.push(text(data));
+      now--;
+    }, { ...FAST, concurrency: 4, untilEmpty: true });
+    await worker.done;
+    assert.equal(seen.length, 40);
+    assert.equal(most, 4);
+    assert.equal(worker.metrics.processed, 40);
+    assert.equal(await backend.complete(["q"]), true);
+  });
+
+  test("tries again with the attempt counted, then gives up with the reason", async () => {
+    const backend = await filled("bad", "good");
+    const attempts: number[] = [];
+    const events: WorkerEvent[] = [];
+    const worker = startWorker(backend, "q", ({ data }, { attempt }) => {
+      if (text(data) !== "bad") return;
+      attempts.push(attempt);
+      throw new Error(`no luck at ${attempt}`);
+    }, { ...FAST, maxAttempts: 3, untilEmpty: true, onEvent: (event) => events.push(event) });
+    await worker.done;
+    assert.deepEqual(attempts, [1, 2, 3]);
+    const [letter] = await backend.failed.list("q");
+    assert.equal(letter!.reason, "no luck at 3");
+    assert.equal(letter!.attempts, 3);
+    const { processed, requeue_count, error_count, failed_count } = worker.metrics;
+    assert.deepEqual({ processed, requeue_count, error_count, failed_count }, {
+      processed: 1,
+      requeue_count: 2,
+      error_count: 3,
+      failed_count: 1,
+    });
+    assert.equal(events.filter(({ type }) => type === "requeued").length, 2);
+    await backend.failed.retry("q", [letter!.failedId]);
+    assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
+  });
+
+  test("a message whose workers died too often is given up, though no handler ever failed", async () => {
+    const backend = await filled("killer");
+    const gone = workerOwner().split("~").map((part, i) => i === 2 ? "1" : part).join("~");
+    for (let i = 0; i < 3; i++) {
+      await backend.dequeue("q", { owner: gone, leaseMs: 60_000 });
+      await backend.recover("q");
+    }
+    let handled = 0;
+    const worker = startWorker(backend, "q", () => void handled++, {
+      ...FAST,
+      maxAttempts: 3,
+      untilEmpty: true,
+    });
+    await worker.done;
+    assert.equal(handled, 0);
+    assert.match((await backend.failed.list("q"))[0]!.reason, /given up after 3 attempts/);
+  });
+
+  test("an ack that fails is tried again; one that stays failing leaves the message unacknowledged", async () => {
+    const backend = await filled("a");
+    let failures = 2;
+    const shaky: QueueBackend = {
+      ...backend,
+      ack: (queue, receipts) =>
+        failures-- > 0
+          ? Promise.reject(new AgentqError("backend-unreachable", "down"))
+          : backend.ack(queue, receipts),
+    };
+    const worker = startWorker(shaky, "q", () => {}, { ...FAST, leaseMs: 200, untilEmpty: true });
+    await worker.done;
+    assert.equal(worker.metrics.processed, 1);
+
+    await backend.enqueue("q", [{ data: bytes("b") }]);
+    failures = Infinity;
+    let errors = 0;
+    const other = startWorker(shaky, "q", () => {}, {
+      ...FAST,
+      leaseMs: 60_000_000,
+      onEvent: ({ type }) => void (type === "error" && errors++),
+    });
+    await until(() => other.held() === 1);
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
+    assert.equal(await backend.complete(["q"]), false);
+    assert.equal(other.metrics.processed, 0);
+    failures = 0;
+    await other.stop();
+    assert.equal(await backend.complete(["q"]), true);
+    assert.equal(errors, 0);
+  });
+
+  test("a lost lease aborts the handler, and nothing is settled for the one who has it now", async () => {
+    const backend = await filled("a");
+    const events: string[] = [];
+    let aborted = false;
+    const worker = startWorker(
+      backend,
+      "q",
+      (_, { signal }) =>
+        new Promise((resolve) =>
+          signal.addEventListener("abort", () => {
+            aborted = true;
+            resolve();
+          })
+        ),
+      { ...FAST, leaseMs: 60, onEvent: ({ type }) => events.push(type) },
+    );
+    await until(() => worker.held() === 1);
+    await backend.clear("q");
+    await until(() => events.includes("lost"));
+    assert.ok(aborted);
+    assert.equal(worker.metrics.processed, 0);
+    await worker.stop();
+  });
+
+  test("leases are renewed while a handler runs longer than they last", async () => {
+    const backend = await filled("slow");
+    let finish = () => {};
+    const worker = startWorker(
+      backend,
+      "q",
+      () => new Promise<void>((resolve) => finish = resolve),
+      {
+        ...FAST,
+        leaseMs: 90,
+      },
+    );
+    await until(() => worker.held() === 1);
+    for (let i = 0; i < 20; i++) {
+      assert.deepEqual(await backend.recover("q", { staleMs: 0 }), []);
+      await new Promise((resolve) => setTimeout(resolve, 15));
+    }
+    finish();
+    await worker.stop();
+    assert.equal(worker.metrics.processed, 1);
+  });
+
+  test("stop lets handlers finish, takes nothing new and leaves nothing half done", async () => {
+    const backend = await filled("a", "b", "c");
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => release = resolve);
+    const worker = startWorker(backend, "q", () => gate, { ...FAST, concurrency: 2 });
+    await until(() => worker.held() === 2);
+    const stopped = worker.stop();
+    release();
+    await stopped;
+    assert.equal(worker.metrics.processed, 2);
+    assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
+  });
+
+  test("handlers that outlast the grace are aborted; their messages return untried, in order", async () => {
+    const backend = await filled("a", "b");
+    const worker = startWorker(
+      backend,
+      "q",
+      (_, { signal }) =>
+        new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+      FAST,
+    );
+    await until(() => worker.held() === 1);
+    await worker.stop(1);
+    assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+    const out = await backend.dequeue("q", { owner: workerOwner(), leaseMs: 1000, count: 2 });
+    assert.deepEqual(out.map(({ data, attempts }) => [text(data), attempts]), [["a", 0], ["b", 0]]);
+  });
+
+  test("stopping in a backoff puts the message back at once, counted", async () => {
+    const backend = await filled("a");
+    const events: string[] = [];
+    const worker = startWorker(backend, "q", () => {
+      throw new Error("no");
+    }, {
+      ...FAST,
+      backoff: { baseMs: 1e9, maxMs: 1e9 },
+      onEvent: ({ type }) => events.push(type),
+    });
+    await until(() => events.includes("requeued"));
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
+    await worker.stop();
+    const [again] = await backend.dequeue("q", { owner: workerOwner(), leaseMs: 1000 });
+    assert.equal(again!.attempts, 1);
+  });
+
+  test("a backend that is away for a while is waited for; one that is broken ends the worker", async () => {
+    const backend = await filled("a");
+    let away = 3;
+    const flaky: QueueBackend = {
+      ...backend,
+      dequeue: (...args) =>
+        away-- > 0
+          ? Promise.reject(new AgentqError("backend-unreachable", "down"))
+          : backend.dequeue(...args),
+    };
+    const worker = startWorker(flaky, "q", () => {}, { ...FAST, untilEmpty: true });
+    await worker.done;
+    assert.equal(worker.metrics.processed, 1);
+    const broken: QueueBackend = {
+      ...backend,
+      dequeue: () => Promise.reject(new AgentqError("backend-corrupt", "broken")),
+    };
+    await assert.rejects(
+      startWorker(broken, "q", () => {}, FAST).done,
+      (error: unknown) => error instanceof AgentqError && error.code === "backend-corrupt",
+    );
+  });
+});
+
+describe("commandHandler()", () => {
+  const context = { signal: new AbortController().signal, attempt: 2 };
+  const message = (data: string | Uint8Array) => ({
+    id: "m-1",
+    data: typeof data === "string" ? bytes(data) : data,
+    lease: "",
+    attempts: 1,
+  });
+  test("gives the payload on standard input and says how it failed", async () => {
+    let output = "";
+    const run = (...argv: string[]) =>
+      commandHandler("team/q", argv, { onOutput: (chunk) => output += text(chunk) });
+    await run(
+      "sh",
+      "-c",
+      'cat; echo " $AGENTQ_QUEUE $AGENTQ_MESSAGE_ID $AGENTQ_ATTEMPT $1"',
+      "x",
+      "it's",
+    )(
+      message("payload"),
+      context,
+    );
+    assert.equal(output, "payload team/q m-1 2 it's\n");
+    await assert.rejects(
+      async () => await run("sh", "-c", "echo why >&2; exit 3")(message(""), context),
+      {
+        message: "exit status 3: why",
+      },
+    );
+    await assert.rejects(async () => await run("sh", "-c", "kill -9 $$")(message(""), context), {
+      message: "ended by SIGKILL",
+    });
+    // A program that doesn't read its input is no error.
+    await run("true")(message(new Uint8Array(1 << 20)), context);
+  });
+
+  test("kills a program that runs too long, and refuses one that isn't there", async () => {
+    const slow = commandHandler("q", ["sleep", "600"], { timeoutMs: 50 });
+    await assert.rejects(async () => await slow(message(""), context), {
+      message: "killed after 0.05 s",
+    });
+    for (const argv of [["no-such-program-anywhere"], ["/etc/passwd"], ["/"], [""], []]) {
+      assert.throws(
+        () => commandHandler("q", argv),
+        (error: unknown) => error instanceof AgentqError && error.code === "command-not-started",
+      );
+    }
+  });
+});
+
+describe("namedQueue()", () => {
+  test("enqueues through its hook, handles, and waits by the backend alone", async () => {
+    const backend = memoryBackend();
+    const seen: string[] = [];
+    const queue = namedQueue(backend, "jobs", {
+      onEnqueue: (data) => {
+        if (data === "refused") throw new Error("refused by the hook");
+        return typeof data === "string" ? data.toUpperCase() : data;
+      },
+      handler: ({ data }) => void seen.push(text(data)),
+      worker: FAST,
+    });
+    await queue.enqueue("a");
+    await queue.enqueue({ json: { n: 1 } });
+    await queue.enqueue(bytes("raw"), { id: "given" });
+    await assert.rejects(queue.enqueue("refused"), { message: "refused by the hook" });
+    await assert.rejects(
+      queue.enqueue({ json: 1 }, { id: "no/good" }),
+      (error: unknown) => error instanceof AgentqError && error.code === "message-id-invalid",
+    );
+    assert.deepEqual(await queue.getStatus(), {
+      pending: 3,
+      processing: 0,
+      unacked: 3,
+      complete: false,
+    });
+    queue.start();
+    await queue.waitComplete();
+    assert.deepEqual(seen, ["A", '{"n":1}', "raw"]);
+    await queue.stop();
+    assert.equal(queue.metrics.processed, 3);
+    assert.equal((await queue.getStatus()).complete, true);
+  });
+
+  test("without a handler it is dequeued and acked by hand", async () => {
+    const queue = namedQueue(memoryBackend(), "jobs");
+    assert.equal(await queue.dequeue(), null);
+    await queue.enqueue("a");
+    const message = (await queue.dequeue())!;
+    await queue.ack(message);
+    await assert.rejects(
+      queue.ack(message),
+      (error: unknown) => error instanceof AgentqError && error.code === "stale-delivery",
+    );
+    assert.throws(() => queue.start(), TypeError);
+    await assert.rejects(
+      queue.enqueue("\ud800"),
+      (error: unknown) => error instanceof AgentqError && error.code === "payload-invalid",
+    );
+  });
+});
+
+describe("completion", () => {
+  test("many queues are complete only together, from one snapshot a backend", async () => {
+    const [one, two] = [memoryBackend(), memoryBackend()];
+    let snapshots = 0;
+    const counting: QueueBackend = {
+      ...one,
+      complete: (queues) => {
+        snapshots++;
+        return one.complete(queues);
+      },
+    };
+    const queues = [namedQueue(counting, "a"), namedQueue(counting, "b"), namedQueue(two, "c")];
+    for (const queue of queues) await queue.getStatus();
+    assert.equal(await isAllComplete(queues), true);
+    assert.equal(snapshots, 1);
+    await queues[2]!.enqueue("x");
+    assert.equal(await isAllComplete(queues), false);
+    await queues[2]!.dequeue();
+    assert.equal(await isAllComplete(queues), false);
+  });
+
+  test("a wait in vain names what is left; an aborted one stops", async () => {
+    const backend = await filled("a");
+    await assert.rejects(
+      waitComplete(backend, ["q"], { timeoutMs: 20 }),
+      (error: unknown) =>
+        error instanceof AgentqError && error.code === "wait-timeout" &&
+        error.message.includes("1 pending, 0 processing"),
+    );
+    const abort = new AbortController();
+    const waiting = waitComplete(backend, ["q"], { signal: abort.signal });
+    abort.abort(new AgentqError("interrupted", "stopped"));
+    await assert.rejects(waiting, { message: "stopped" });
+  });
+
+  test("a queue that clear emptied while workers held messages is complete, their acks stale", async () => {
+    const backend = sqliteBackend(join(tempDir(), "q.db"), { create: true });
+    await backend.create("q");
+    await backend.enqueue("q", [{ data: bytes("a") }]);
+    let finish = () => {};
+    const worker = startWorker(
+      backend,
+      "q",
+      () => new Promise<void>((resolve) => finish = resolve),
+      FAST,
+    );
+    await until(() => worker.held() === 1);
+    await backend.clear("q");
+    await waitComplete(backend, ["q"]);
+    finish();
+    await worker.stop();
+    assert.equal(worker.metrics.stale_count, 1);
+    assert.equal(worker.metrics.processed, 0);
+    await backend.close();
+  });
+});
+
+describe("metrics", () => {
+  test("are Prometheus text with escaped names", () => {
+    const output = prometheusText([
+      {
+        queue: 'a"\\\n',
+        counts: { pending: 3, processing: 2 },
+        workers: { ...emptyMetrics(), processed: 7 },
+      },
+    ]);
+    assert.ok(output.includes('agentq_queue_pending{queue="a\\"\\\\\\n"} 3\n'));
+    assert.ok(output.includes('agentq_queue_unacked{queue="a\\"\\\\\\n"} 5\n'));
+    assert.ok(output.includes("# TYPE agentq_queue_processed_total counter\n"));
+    for (const line of output.trimEnd().split("\n")) {
+      assert.match(
+        line,
+        /^(# (HELP|TYPE) agentq_queue_\w+ .+|agentq_queue_\w+\{queue=".*"\} \d+)$/,
+      );
+    }
+  });
+
+  test("a new worker goes on in the file of one that is gone; the sum is over all", () => {
+    const directory = metricsDirectory(tempDir(), "sqlite:q.db", "q");
+    const gone = workerOwner().split("~").map((part, i) => i === 2 ? "1" : part).join("~");
+    openMetricsFile(directory, gone).save({ ...emptyMetrics(), processed: 5 });
+    openMetricsFile(directory, workerOwner()).save({ ...emptyMetrics(), processed: 1 });
+    openMetricsFile(directory, workerOwner()).save({ ...emptyMetrics(), processed: 10 });
+    assert.equal(readdirSync(directory).length, 2);
+    assert.equal(readAllMetrics(directory).processed, 16);
+    assert.deepEqual(readAllMetrics(join(directory, "none")), emptyMetrics());
+  });
+});
+
+test("backoffMs() doubles to a limit, never below half", () => {
+  const backoff = { baseMs: 100, maxMs: 1000 };
+  assert.deepEqual([1, 2, 3, 4, 5, 99].map((n) => backoffMs(n, backoff, 1)), [
+    100,
+    200,
+    400,
+    800,
+    1000,
+    1000,
+  ]);
+  assert.equal(backoffMs(1, backoff, 0), 50);
+});
