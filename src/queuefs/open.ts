@@ -38,6 +38,10 @@ export async function openBackend(url: string, options: OpenOptions = {}): Promi
         ...(recoverStale === undefined ? {} : { recoverStale }),
       });
     }
+    case "v1": {
+      requirePath(rest, scheme);
+      return (await import("./backends/v1.ts")).v1Backend(rest, { create });
+    }
     case "redis":
     case "rediss": {
       const [{ parseRedisUrl }, { redisBackend }] = await Promise.all([

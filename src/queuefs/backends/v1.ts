@@ -1,0 +1,243 @@
+/**
+ * Directories of v1 queues, for what v1 can do: enqueue, dequeue, ack, fail, and looking.
+ *
+ * The queue NAME of `v1:DIR` is the directory DIR/NAME; where DIR itself is a v1 queue, it is the one
+ * queue, whatever it is called. v1 keeps JSON values: text that is no JSON is kept as a JSON string, and
+ * a value comes back as JSON text without its spelling. It has no leases, no attempts, no reasons and no
+ * way back to pending, so `requeue`, `recover`, `renew`, `clear`, `rm` and `failed retry|prune` are
+ * `backend-unsupported`, and a message that was taken and not acked stays in processing.
+ */
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import type { Json } from "../../store/mod.ts";
+import { openV1Queue, type V1Queue } from "../../store/v1.ts";
+import type {
+  DeadLetter,
+  Delivery,
+  QueueBackend,
+  QueueCounts,
+  Receipt,
+  Settlement,
+} from "../contract.ts";
+import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
+import { bytesOf, textOf } from "../payload.ts";
+import { noDeadLetter, noQueue } from "./shared.ts";
+
+const LEASE = "v1";
+const NO_REASON = "v1 keeps no reason";
+
+/** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
+export function v1Backend(root: string, options: { create?: boolean } = {}): QueueBackend {
+  const directory = resolve(root);
+  if (!isDirectory(directory)) {
+    if (!options.create) {
+      throw new AgentqError("backend-missing", `there is no directory ${directory}`);
+    }
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+  }
+  const queues = new Map<string, V1Queue>();
+  const pathOf = (name: string) => isQueueDirectory(directory) ? directory : join(directory, name);
+  const open = async (name: string): Promise<V1Queue> => {
+    const path = pathOf(checkQueueName(name));
+    if (!isDirectory(path)) throw noQueue(name);
+    let queue = queues.get(path);
+    if (queue === undefined) queues.set(path, queue = await openV1Queue(path));
+    return queue;
+  };
+  const list = (): string[] =>
+    isQueueDirectory(directory) ? [directory.split("/").at(-1)!] : below(directory, "");
+  const counts = async (name: string): Promise<QueueCounts> => {
+    const { pending, processing } = (await open(name)).counts();
+    return { pending, processing };
+  };
+  const settle = async (
+    name: string,
+    receipts: readonly Receipt[],
+    one: (queue: V1Queue, id: string) => Promise<void>,
+  ): Promise<Settlement[]> => {
+    const queue = await open(name);
+    const settlements: Settlement[] = [];
+    for (const receipt of receipts) {
+      const current = (!("lease" in receipt) || receipt.lease === LEASE) &&
+        queue.processing().includes(receipt.id);
+      try {
+        if (current) await one(queue, receipt.id);
+        settlements.push(current ? "done" : "stale");
+      } catch (error) {
+        if (!isAgentqError(error, "stale-generation", "name-invalid", "not-found")) throw error;
+        settlements.push("stale");
+      }
+    }
+    return settlements;
+  };
+  const cannot = (what: string) => () =>
+    Promise.reject(
+      new AgentqError("backend-unsupported", `v1:${root}: v1 queues can't ${what}`, {
+        hint: "Use a v2 store (store:DIR), which can; see docs/queues.md.",
+      }),
+    );
+  const show = (queue: V1Queue, name: string, failedId: string): DeadLetter => {
+    if (!queue.failed().includes(failedId)) throw noDeadLetter(name, failedId);
+    const path = join(queue.failedDirectory, `${failedId}.json`);
+    const data = readJson(path);
+    return {
+      failedId,
+      queue: name,
+      id: failedId,
+      reason: NO_REASON,
+      attempts: 1,
+      failedAt: Math.floor(statSync(path).mtimeMs),
+      data,
+      raw: data === null ? new TextDecoder().decode(readFileSync(path)) : null,
+    };
+  };
+
+  return {
+    kind: "v1",
+    label: `v1:${root}`,
+    create: async (name) => {
+      const path = pathOf(checkQueueName(name));
+      if (isDirectory(path) && isQueueDirectory(path)) return false;
+      queues.set(path, await openV1Queue(path));
+      return true;
+    },
+    remove: cannot("be removed"),
+    list: async (prefix) => list().filter((name) => prefix === undefined || isInTree(name, prefix)),
+    enqueue: async (name, messages) => {
+      const rows = messages.map(({ id, data }) => ({
+        id: id === undefined ? randomUUID() : checkMessageId(id),
+        payload: toPayload(data),
+      }));
+      const queue = await open(name);
+      for (const { id, payload } of rows) await queue.enqueue(id, payload);
+      return rows.map(({ id }) => id);
+    },
+    dequeue: async (name, { count = 1 }) => {
+      const queue = await open(name);
+      const deliveries: Delivery[] = [];
+      while (deliveries.length < count) {
+        const want = count - deliveries.length;
+        const claims = await queue.claim({ count: want });
+        for (const { id, payload, unreadable } of claims) {
+          if (unreadable !== null) await queue.fail(id);
+          else deliveries.push({ id, data: toBytes(payload as Json), lease: LEASE, attempts: 0 });
+        }
+        if (claims.length < want) break;
+      }
+      return deliveries;
+    },
+    ack: (name, receipts) => settle(name, receipts, (queue, id) => queue.ack(id)),
+    requeue: cannot("put a message back"),
+    fail: (name, receipts) => settle(name, receipts, (queue, id) => queue.fail(id)),
+    renew: cannot("renew a lease: they have none"),
+    peek: async (name) => {
+      const queue = await open(name);
+      for (const id of queue.pending()) {
+        const data = readJson(join(queue.directory, `${id}.json`));
+        if (data !== null) return { id, data };
+      }
+      return null;
+    },
+    status: counts,
+    statuses: async (names) => {
+      const all = new Map<string, QueueCounts>();
+      for (const name of names ?? list()) all.set(name, await counts(name));
+      return all;
+    },
+    complete: async (names) => {
+      for (const name of names) {
+        const { pending, processing } = await counts(name);
+        if (pending + processing > 0) return false;
+      }
+      return true;
+    },
+    messages: async (name) => {
+      const queue = await open(name);
+      const read = (id: string, end: string) => readJson(join(queue.directory, `${id}${end}`));
+      return [
+        ...queue.processing().map((id) => ({
+          id,
+          state: "processing" as const,
+          data: read(id, ".processing"),
+        })),
+        ...queue.pending().map((id) => ({
+          id,
+          state: "pending" as const,
+          data: read(id, ".json"),
+        })),
+      ];
+    },
+    clear: cannot("be cleared"),
+    recover: cannot("take a message back"),
+    failed: {
+      list: async (name, limit = Infinity) => {
+        const queue = await open(name);
+        return queue.failed().slice(0, limit).map((id) => show(queue, name, id));
+      },
+      show: async (name, failedId) => show(await open(name), name, failedId),
+      retry: cannot("retry a dead letter"),
+      prune: cannot("prune dead letters"),
+    },
+    close: async () => {},
+  };
+}
+
+/** JSON text as its value, other text as a string. */
+function toPayload(data: Uint8Array): Json {
+  const text = textOf(data);
+  if (text === null) {
+    throw new AgentqError("payload-invalid", "v1 queues keep JSON, and these bytes are no text");
+  }
+  try {
+    const value = JSON.parse(text) as Json;
+    // A text that is a JSON string already would come back without its quotes.
+    return typeof value === "string" ? text : value;
+  } catch {
+    return text;
+  }
+}
+
+function toBytes(payload: Json): Uint8Array {
+  return bytesOf(typeof payload === "string" ? payload.toWellFormed() : JSON.stringify(payload));
+}
+
+function readJson(path: string): Uint8Array | null {
+  try {
+    return toBytes(JSON.parse(readFileSync(path, "utf8")) as Json);
+  } catch {
+    return null;
+  }
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** Holds messages, or where its messages fail to. */
+function isQueueDirectory(path: string): boolean {
+  const names = readdirSync(path, { withFileTypes: true });
+  return names.some((entry) =>
+    entry.isDirectory()
+      ? entry.name === "failed"
+      : /\.(json|processing|delivered)$/.test(entry.name)
+  );
+}
+
+function below(directory: string, prefix: string): string[] {
+  const names: string[] = [];
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    if (!entry.isDirectory() || entry.name === "failed") continue;
+    const name = `${prefix}${entry.name}`;
+    try {
+      checkQueueName(name);
+    } catch {
+      continue;
+    }
+    const path = join(directory, entry.name);
+    if (isQueueDirectory(path)) names.push(name);
+    names.push(...below(path, `${name}/`));
+  }
+  return names.sort();
+}

@@ -1,0 +1,79 @@
+/** `v1:DIR`: what v1 can do, and a plain no for what it can't. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { AgentqError } from "../../src/errors.ts";
+import { openBackend } from "../../src/queuefs/open.ts";
+import { callerOwner } from "../../src/queuefs/owner.ts";
+import { openV1Queue } from "../../src/store/v1.ts";
+import { tempDir } from "../helpers/git.ts";
+import { bytes } from "./helpers/redis.ts";
+
+const take = { owner: callerOwner(), leaseMs: 1000 };
+const text = (data: Uint8Array | null | undefined) => Buffer.from(data ?? []).toString();
+
+describe("the v1 backend", () => {
+  test("shares a directory with v1 itself, both ways", async () => {
+    const root = tempDir();
+    const other = await openV1Queue(join(root, "jobs"));
+    await other.enqueue("a", { n: 1 });
+    const backend = await openBackend(`v1:${root}`);
+    assert.deepEqual(await backend.list(), ["jobs"]);
+    assert.equal(text((await backend.peek("jobs"))?.data), '{"n":1}');
+    const [a] = await backend.dequeue("jobs", take);
+    assert.equal(text(a!.data), '{"n":1}');
+    assert.deepEqual(await backend.status("jobs"), { pending: 0, processing: 1 });
+    assert.equal(await backend.complete(["jobs"]), false);
+    assert.deepEqual(await backend.ack("jobs", [{ id: "a", owner: take.owner }]), ["done"]);
+    assert.deepEqual(await backend.ack("jobs", [{ id: "a", owner: take.owner }]), ["stale"]);
+
+    await backend.enqueue("jobs", [{ id: "b", data: bytes('{"m":[2]}') }]);
+    await backend.enqueue("jobs", [{ id: "c", data: bytes("plain text") }]);
+    assert.deepEqual((await other.claim({ id: "b" })).map(({ payload }) => payload), [{ m: [2] }]);
+    await other.ack("b");
+    const [c] = await backend.dequeue("jobs", take);
+    assert.equal(text(c!.data), "plain text");
+    assert.deepEqual(await backend.fail("jobs", [c!], "no"), ["done"]);
+    assert.deepEqual((await backend.failed.list("jobs")).map(({ failedId }) => failedId), ["c"]);
+    assert.equal(text((await backend.failed.show("jobs", "c")).data), "plain text");
+    assert.equal(await backend.complete(["jobs"]), true);
+  });
+
+  test("takes a directory that is a v1 queue itself as the one queue", async () => {
+    const root = tempDir();
+    await (await openV1Queue(root)).enqueue("a", "x");
+    const backend = await openBackend(`v1:${root}`);
+    assert.equal(text((await backend.dequeue("anything", take))[0]!.data), "x");
+    assert.deepEqual((await backend.messages("anything")).map(({ state }) => state), [
+      "processing",
+    ]);
+  });
+
+  test("says plainly what v1 can't do, and changes nothing", async () => {
+    const backend = await openBackend(`v1:${join(tempDir(), "new")}`, { create: true });
+    assert.equal(await backend.create("jobs"), true);
+    assert.equal(await backend.create("jobs"), false);
+    await backend.enqueue("jobs", [{ id: "a", data: bytes("1") }]);
+    const [a] = await backend.dequeue("jobs", take);
+    const calls = [
+      () => backend.requeue("jobs", [a!]),
+      () => backend.renew("jobs", [a!], 1),
+      () => backend.recover("jobs"),
+      () => backend.clear("jobs"),
+      () => backend.remove("jobs"),
+      () => backend.failed.retry("jobs", ["a"]),
+      () => backend.failed.prune("jobs"),
+    ];
+    const refused = (code: string) => (error: unknown) =>
+      error instanceof AgentqError && error.code === code;
+    for (const call of calls) await assert.rejects(call, refused("backend-unsupported"));
+    await assert.rejects(
+      backend.enqueue("jobs", [{ data: Uint8Array.from([255]) }]),
+      refused("payload-invalid"),
+    );
+    await assert.rejects(backend.status("nothing"), refused("queue-not-found"));
+    assert.deepEqual(await backend.status("jobs"), { pending: 0, processing: 1 });
+    await assert.rejects(openBackend(`v1:${join(tempDir(), "none")}`), refused("backend-missing"));
+  });
+});
