@@ -36,6 +36,15 @@ interface Node {
 /** Commits painted this long after the last interesting one, against clocks that ran backwards. */
 const SLOP = 16;
 
+export interface NewCommits {
+  readonly commits: readonly Node[];
+  readonly tags: readonly Oid[];
+  /** Trees and blobs among the wants. */
+  readonly others: readonly Oid[];
+  /** The tree of a commit that the walk has met. */
+  treeOf(commit: Oid): Oid | undefined;
+}
+
 /**
  * The commits that `wants` reach and `haves` don't, parents before children, and the annotated tags
  * among the wants. Haves that the reader lacks bound nothing and are ignored.
@@ -45,7 +54,7 @@ export function newCommits(
   objects: ObjectReader,
   wants: readonly Oid[],
   haves: readonly Oid[],
-): { commits: readonly Node[]; tags: readonly Oid[]; others: readonly Oid[] } {
+): NewCommits {
   const nodes = new Map<Oid, Node>();
   const heap = new NewestFirst();
   const tags: Oid[] = [];
@@ -115,7 +124,12 @@ export function newCommits(
     }
     if (interesting > 0) slop = SLOP;
   }
-  return { commits: parentsFirst(order.filter((node) => !node.boundary)), tags, others };
+  return {
+    commits: parentsFirst(order.filter((node) => !node.boundary)),
+    tags,
+    others,
+    treeOf: (commit) => nodes.get(commit)?.tree,
+  };
 }
 
 /**
@@ -127,13 +141,13 @@ export function* enumerate(
   wants: readonly Oid[],
   haves: readonly Oid[],
 ): Generator<Enumerated, void, undefined> {
-  const { commits, tags, others } = newCommits(objects, wants, haves);
+  const { commits, tags, others, treeOf } = newCommits(objects, wants, haves);
   const sent = new Set<Oid>();
   for (const commit of commits) {
     const before: Oid[] = [];
     for (const parent of commit.parents) {
-      const content = readOrNull(objects, parent);
-      if (content?.type === "commit") before.push(parseCommitLinks(content.data, parent).tree);
+      const tree = treeOf(parent);
+      if (tree !== undefined) before.push(tree);
     }
     yield* newInTree(objects, commit.tree, before, sent);
     sent.add(commit.oid);

@@ -218,6 +218,7 @@ function commit(
 ): { moved: number; cause: unknown } | null {
   const { commonDir } = host;
   const values = targets.map(({ ref }) => valuePath(commonDir, ref));
+  const head = headTarget(commonDir);
   let moved = 0;
   try {
     targets.forEach(({ ref, new: oid }, i) => {
@@ -229,7 +230,7 @@ function commit(
       } finally {
         closeSync(fd);
       }
-      appendReflogs(host, ref, targets[i]!);
+      appendReflogs(host, targets[i]!, ref === head);
     });
     for (const [i, { ref }] of targets.entries()) {
       const path = join(commonDir, ref);
@@ -276,10 +277,8 @@ function syncDirectories(commonDir: string, targets: readonly RefUpdate[]): void
   for (const directory of directories) fsyncDirectory(join(commonDir, directory));
 }
 
-function appendReflogs(host: RefHost, ref: string, update: RefUpdate): void {
-  const names = [ref];
-  if (headTarget(host.commonDir) === ref) names.push("HEAD");
-  for (const name of names) {
+function appendReflogs(host: RefHost, update: RefUpdate, isHead: boolean): void {
+  for (const name of isHead ? [update.ref, "HEAD"] : [update.ref]) {
     const path = join(host.commonDir, "logs", name);
     if (!existsSync(path)) {
       if (!host.logs(name)) continue;

@@ -259,10 +259,12 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
           agent: AGENT,
           refs,
           async prepare(signal) {
-            const { capabilities } = await receivePack(signal);
+            const advertisement = await receivePack(signal);
+            const { capabilities } = advertisement;
             checkPushCapabilities(capabilities, server.name);
             return {
               capabilities,
+              tips: branchTips(advertisement),
               async send(body, sendOptions) {
                 return pktReader(
                   await server.call("git-receive-pack", body, sendOptions),
@@ -278,4 +280,11 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
       ),
     close: () => server.close(),
   };
+}
+
+/** What the branches held when the server was first asked. */
+function branchTips(advertisement: Advertisement): Oid[] {
+  if (advertisement.version === 2) return [];
+  const { refs } = advertisement.snapshot;
+  return [...refs].filter(([name]) => name.startsWith("refs/heads/")).map(([, oid]) => oid);
 }

@@ -86,7 +86,11 @@ export function startTls(
       ...(settings.cert ? { cert: settings.cert } : {}),
       ...(settings.key ? { key: settings.key } : {}),
     });
-    settleConnect(secure, "secureConnect", where, limits, true, resolve, reject);
+    settleConnect(secure, "secureConnect", where, limits, true, resolve, (error) => {
+      // Destroying the outer one doesn't end the inner one under every runtime.
+      socket.destroy();
+      reject(error);
+    });
   });
 }
 

@@ -31,6 +31,8 @@ import { pushCommands, type PushReport, readPushReport } from "./receive-pack.ts
 /** One git-receive-pack that has advertised what it can do. */
 export interface PushSession {
   readonly capabilities: ReadonlyMap<string, string>;
+  /** What its advertisement listed: commits the server holds whole. */
+  readonly tips: readonly Oid[];
   send(
     body: Uint8Array | (() => Iterable<Uint8Array>),
     options: { signal?: AbortSignal; onSent: () => void },
@@ -47,6 +49,8 @@ export interface PushWire {
 
 /** Requests up to this size are sent with their length known. */
 const WHOLE = 1024 * 1024;
+/** Branches of the server that are looked for here, so as not to send what they hold. */
+const MAX_TIPS = 1024;
 /** Pauses before looking again whether a refused push was a lost race, in milliseconds. */
 const SECOND_LOOKS = [100, 400];
 

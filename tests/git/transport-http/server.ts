@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { spawn } from "node:child_process";
 import http from "node:http";
 import https from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { gitEnv } from "../../helpers/git.ts";
 
 export interface Exchange {
@@ -113,6 +113,11 @@ export async function serveGit(
   const listener = options.tls
     ? https.createServer(options.tls, handle)
     : http.createServer(handle);
+  const sockets = new Set<Socket>();
+  listener.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
   await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", () => resolve()));
   const { port } = listener.address() as AddressInfo;
   const server: GitServer = {
@@ -122,11 +127,12 @@ export async function serveGit(
     intercept: null,
     tamper: null,
     oldProtocol: false,
-    close: () =>
-      new Promise((resolve) => {
-        listener.closeAllConnections?.();
-        listener.close(() => resolve());
-      }),
+    close() {
+      // Waiting for "close" would wait for handshakes that were broken off, under some runtimes.
+      listener.close();
+      for (const socket of sockets) socket.destroy();
+      return Promise.resolve();
+    },
   };
   return server;
 }

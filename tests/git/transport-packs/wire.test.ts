@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { test } from "node:test";
+import fc from "fast-check";
+import { isAgentqError } from "../../../src/errors.ts";
+import { openConfig } from "../../../src/git/config.ts";
+import { checkObjectShape, checkTreeEntryName } from "../../../src/git/fsck-object.ts";
+import { FLUSH, pktLine, pktReader, pktText, sideband } from "../../../src/git/pkt-line.ts";
+import { parseRemoteUrl, redactUrl, resolveRemote } from "../../../src/git/remote.ts";
+import { openRepository } from "../../../src/git/repository.ts";
+import { git, makeRepo, tryGit } from "../../helpers/git.ts";
+
+async function* chunksOf(data: Uint8Array, sizes: number[]): AsyncGenerator<Uint8Array> {
+  for (let at = 0, i = 0; at < data.length; i++) {
+    const size = Math.max(1, sizes[i % Math.max(1, sizes.length)] ?? 1);
+    yield data.subarray(at, at + size);
+    at += size;
+  }
+}
+
+test("packets survive any chopping of the stream", async () => {
+  const payloads = fc.array(fc.uint8Array({ minLength: 1, maxLength: 300 }), { maxLength: 8 });
+  await fc.assert(
+    fc.asyncProperty(payloads, fc.array(fc.integer({ min: 1, max: 50 })), async (list, sizes) => {
+      const data = Buffer.concat([...list.map((one) => pktLine(one)), FLUSH, Buffer.from("rest")]);
+      const reader = pktReader(chunksOf(data, sizes));
+      for (const payload of list) {
+        const packet = await reader.packet();
+        assert.ok(packet?.kind === "data" && packet.payload.equals(payload));
+      }
+      assert.deepEqual(await reader.packet(), { kind: "flush" });
+      const rest: Buffer[] = [];
+      for await (const chunk of reader.rest()) rest.push(Buffer.from(chunk));
+      assert.equal(Buffer.concat(rest).toString(), "rest");
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("broken framing is a protocol error, a clean end is none", async () => {
+  for (
+    const text of ["0", "00", "000", "0003", "zzzz", "0008abc", "fff5" + "x".repeat(70000), "-001"]
+  ) {
+    const reader = pktReader(chunksOf(Buffer.from(text), [3]));
+    await assert.rejects(reader.packet(), (error) => isAgentqError(error, "protocol-error"), text);
+  }
+  assert.equal(await pktReader(chunksOf(Buffer.alloc(0), [])).packet(), null);
+  assert.equal(pktText({ kind: "data", payload: Buffer.from("a b\n") }), "a b");
+});
+
+test("side bands are told apart; band 3 and a missing end are errors", async () => {
+  const band = (n: number, text: string) =>
+    pktLine(Buffer.concat([Buffer.from([n]), Buffer.from(text)]));
+  const read = async (...parts: Buffer[]) => {
+    let said = "";
+    let data = "";
+    const reader = pktReader(chunksOf(Buffer.concat(parts), [5]));
+    for await (const chunk of sideband(reader, (text) => said += text)) data += chunk.toString();
+    return { said, data };
+  };
+  assert.deepEqual(await read(band(1, "da"), band(2, "hello\n"), band(1, "ta"), FLUSH), {
+    said: "hello\n",
+    data: "data",
+  });
+  await assert.rejects(
+    read(band(1, "da"), band(3, "no")),
+    (error) => isAgentqError(error, "server-error"),
+  );
+  await assert.rejects(read(band(1, "da")), (error) => isAgentqError(error, "protocol-error"));
+});
+
+test("urls are read as git reads them", () => {
+  const kind = (url: string) => parseRemoteUrl(url, "/base");
+  assert.deepEqual(kind("/srv/x.git"), { kind: "file", path: "/srv/x.git" });
+  assert.deepEqual(kind("../x"), { kind: "file", path: "/x" });
+  assert.deepEqual(kind("./a:b"), { kind: "file", path: "/base/a:b" });
+  assert.deepEqual(kind("file:///srv/a%20b"), { kind: "file", path: "/srv/a b" });
+  assert.equal(kind("https://h/x").kind, "http");
+  assert.equal(kind("git://h/x").kind, "git");
+  assert.deepEqual(kind("git@host:team/x.git"), {
+    kind: "ssh",
+    host: "host",
+    user: "git",
+    port: null,
+    path: "team/x.git",
+  });
+  assert.deepEqual(kind("ssh://me@[::1]:2222/srv/x"), {
+    kind: "ssh",
+    host: "::1",
+    user: "me",
+    port: 2222,
+    path: "/srv/x",
+  });
+  assert.deepEqual(kind("ssh://h/~me/x"), {
+    kind: "ssh",
+    host: "h",
+    user: null,
+    port: null,
+    path: "~me/x",
+  });
+  assert.deepEqual(kind("[h:22]:x"), { kind: "ssh", host: "h", user: null, port: 22, path: "x" });
+  for (
+    const url of [
+      "ext::sh -c x",
+      "ssh://-oProxyCommand=x/y",
+      "-x:y",
+      "ftp://h/x",
+      "a:-b",
+      "https://",
+      "x\ny",
+    ]
+  ) {
+    assert.throws(() => kind(url), (error) => isAgentqError(error, "url-unsupported"), url);
+  }
+});
+
+test("redactUrl() leaves no secret", () => {
+  assert.equal(redactUrl("https://u:p@h:1/x?token=1#f"), "https://h:1/x?…");
+  assert.equal(redactUrl("https://p@ss@h/x"), "https://h/x");
+  assert.equal(redactUrl("ssh://me:p@h/x"), "ssh://me@h/x");
+  assert.equal(redactUrl("git@h:x"), "git@h:x");
+  assert.equal(redactUrl("/srv/a@b"), "/srv/a@b");
+});
+
+test("resolveRemote() gives the urls that git gives", () => {
+  const dir = makeRepo();
+  git(dir, "remote", "add", "origin", "gh:team/x");
+  git(dir, "remote", "add", "both", "https://read/x");
+  git(dir, "config", "remote.both.pushurl", "gh:write");
+  git(dir, "config", "url.https://github.example/.insteadOf", "gh:");
+  git(dir, "config", "url.ssh://push.example/.pushInsteadOf", "https://read/");
+  const { config } = openRepository(dir);
+  for (const name of ["origin", "both"]) {
+    const remote = resolveRemote(config, name);
+    assert.equal(remote.fetchUrl, git(dir, "remote", "get-url", name));
+    assert.equal(remote.pushUrl, git(dir, "remote", "get-url", "--push", name));
+  }
+  assert.equal(resolveRemote(config, "gh:y").fetchUrl, "https://github.example/y");
+  assert.throws(
+    () => resolveRemote(config, "nosuch"),
+    (error) => isAgentqError(error, "remote-unknown") && /origin/.test(error.hint),
+  );
+  assert.equal(resolveRemote(openConfig({ repository: null, env: {} }), "/x").pushUrl, "/x");
+});
+
+test("checkTreeEntryName() refuses what git fsck refuses, in every spelling", () => {
+  const dir = makeRepo();
+  const blob = git(dir, "hash-object", "-w", "--stdin");
+  const bytes = (text: string) => Buffer.from(text).toString("latin1");
+  const names = [
+    ".git",
+    ".GIT",
+    ".Git",
+    "git~1",
+    "GIT~1",
+    ".git ",
+    ".git.",
+    ".git . .",
+    ".g\u200cit",
+    ".git\ufeff",
+    "\u200e.GIT",
+    ".",
+    "..",
+    "a\\.git\\b",
+    "a",
+    ".gitignore",
+    ".github",
+    "git",
+    "git~2",
+    "...",
+    " .git",
+    "ü",
+    "a b",
+    "x.git",
+  ];
+  for (const name of names) {
+    const entry = Buffer.concat([
+      Buffer.from(`100644 ${name}\0`),
+      Buffer.from(blob, "hex"),
+    ]);
+    const tree = tryGit(dir, ["hash-object", "-t", "tree", "--literally", "-w", "--stdin"], {
+      input: entry,
+    }).stdout.trim();
+    const fsck = tryGit(dir, ["fsck", "--strict", "--no-dangling", tree]);
+    const said = new RegExp(`tree ${tree}: has(Dot|Dotdot|Dotgit):`).test(fsck.stderr);
+    assert.equal(
+      checkTreeEntryName(bytes(name)) !== null,
+      said,
+      JSON.stringify(name) + fsck.stderr,
+    );
+    assert.equal(checkObjectShape("tree", entry) !== null, said, name);
+  }
+});
+
+test("checkObjectShape() refuses trees out of order, doubled names and malformed headers", () => {
+  const entry = (mode: string, name: string, byte = 1) =>
+    Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.alloc(20, byte)]);
+  const tree = (...entries: Buffer[]) => checkObjectShape("tree", Buffer.concat(entries));
+  assert.equal(
+    tree(entry("100644", "a"), entry("40000", "b"), entry("100755", "b.x")),
+    "entries out of order",
+  );
+  assert.equal(tree(entry("100644", "a"), entry("100755", "b.x"), entry("40000", "b")), null);
+  assert.equal(tree(entry("100644", "b"), entry("100644", "a")), "entries out of order");
+  assert.equal(tree(entry("100644", "a"), entry("40000", "a")), "the same name twice");
+  assert.equal(tree(entry("100644", "a", 0)), "an entry without an object");
+  assert.equal(tree(entry("120644", "a")), "an unknown mode");
+  assert.equal(tree(Buffer.from("100644 a")), "a malformed entry");
+  const good = `tree ${"a".repeat(40)}\nauthor a <b> 1 +0000\ncommitter a <b> 1 +0000\n\nhi`;
+  assert.equal(checkObjectShape("commit", Buffer.from(good)), null);
+  assert.equal(checkObjectShape("commit", Buffer.from(good.slice(1))), "malformed headers");
+  assert.equal(
+    checkObjectShape("commit", Buffer.from(good.replace("a <b>", "a\0<b>"))),
+    "a NUL in its headers",
+  );
+});
