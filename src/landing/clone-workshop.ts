@@ -46,7 +46,7 @@ export function createCloneWorkshop(
   async function contains(commit: Oid, ancestor: Oid, signal: AbortSignal): Promise<boolean> {
     if (contained?.commit === commit && contained.ancestor === ancestor) return true;
     await objects.ensure([commit], signal);
-    const answer = isAncestor(objects, ancestor, commit);
+    const answer = await objects.supplied(() => isAncestor(objects, ancestor, commit), signal);
     if (answer) contained = { commit, ancestor };
     return answer;
   }
@@ -58,6 +58,11 @@ export function createCloneWorkshop(
   ): Promise<ReadyMerge | Refusal> {
     const { candidate } = ticket.message;
     await objects.ensure(tip === null ? [candidate] : [tip, candidate], signal);
+    return await objects.supplied(() => mergeHere(ticket, tip), signal);
+  }
+
+  function mergeHere(ticket: TicketEntry, tip: Oid | null): ReadyMerge | Refusal {
+    const { candidate } = ticket.message;
     const drops = ticket.message.agentq?.drops ?? [];
     const tree = treeOf(objects, candidate);
     if (tip === null) {
@@ -170,14 +175,15 @@ export function createCloneWorkshop(
       const checks = checksOf(ticket, pins);
       if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
       const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
-      await objects.ensureOnDisk(wants, signal);
-      const worktree = await prepareWorktree(
-        repository,
-        join(repository.commonDir, "agentq", "worktrees"),
-        "verify",
-        ready.commit,
-        { signal },
-      );
+      await objects.ensureOnDisk(wants, ready.tree, signal);
+      const worktree = await objects.supplied(() =>
+        prepareWorktree(
+          repository,
+          join(repository.commonDir, "agentq", "worktrees"),
+          "verify",
+          ready.commit,
+          { signal },
+        ), signal);
       try {
         noteIncomplete(worktree.checkout, options.onNote);
         return await runChecks(ticket, checks, pins, {

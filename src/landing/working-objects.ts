@@ -9,6 +9,7 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { parseCommitLinks } from "../git/commit.ts";
 import { commitInfo, type CommitReader } from "../git/history.ts";
 import type { ObjectStore } from "../git/odb.ts";
+import { storeTree } from "../git/tree-store.ts";
 import type { ObjectReader, Oid, Origin, RawObject } from "../git/types.ts";
 import type { NewObject } from "../merge/overlay.ts";
 
@@ -17,8 +18,15 @@ export interface WorkingObjects extends CommitReader {
   keep(objects: readonly NewObject[]): void;
   /** Makes sure that `oids`, and all they reach, can be read, fetching what is missing. */
   ensure(oids: readonly Oid[], signal?: AbortSignal): Promise<void>;
-  /** The same, in the clone itself, with everything kept so far: for a checkout. */
-  ensureOnDisk(oids: readonly Oid[], signal?: AbortSignal): Promise<void>;
+  /**
+   * The same, in the clone itself, with everything kept so far and the whole of `tree`: for a checkout.
+   */
+  ensureOnDisk(oids: readonly Oid[], tree: Oid, signal?: AbortSignal): Promise<void>;
+  /**
+   * Runs `work` again and again until it misses no object that can be had: for partial clones, and for
+   * what only the origin holds.
+   */
+  supplied<T>(work: () => T | Promise<T>, signal?: AbortSignal): Promise<T>;
 }
 
 /** How much may be kept in memory before it is written to the clone. */
@@ -54,6 +62,19 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
     keptBytes = 0;
   }
 
+  /** Brings single objects into the clone: from memory or the origin's files, else by fetching. */
+  async function supply(oids: readonly Oid[], signal?: AbortSignal): Promise<void> {
+    const here = direct ? oids.filter((oid) => objects.has(oid)) : [];
+    store.batch(() => {
+      for (const oid of here) {
+        const { type, data } = objects.read(oid);
+        store.write(type, data);
+      }
+    });
+    const away = oids.filter((oid) => !here.includes(oid));
+    if (away.length > 0) await origin.fetch(away, store, signal ? { signal } : {});
+  }
+
   const objects: WorkingObjects = {
     has: (oid) => kept.has(oid) || sources.some((source) => source.has(oid)),
     read: (oid) => kept.get(oid) ?? first(oid, (source) => source.read(oid)),
@@ -82,13 +103,37 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
       const missing = oids.filter((oid) => !objects.has(oid));
       if (missing.length > 0) await origin.fetch(missing, store, signal ? { signal } : {});
     },
-    async ensureOnDisk(oids, signal) {
+    async ensureOnDisk(oids, tree, signal) {
       const missing = oids.filter((oid) => !kept.has(oid) && !store.has(oid));
       if (missing.length > 0) await origin.fetch(missing, store, signal ? { signal } : {});
+      // What a merge made may lie in the origin already, from a lander that died after sending it:
+      // then it counted as nothing new.
+      storeTree(store, objects, tree);
       flush();
+    },
+    async supplied(work, signal) {
+      for (const asked = new Set<Oid>();;) {
+        try {
+          return await work();
+        } catch (error) {
+          if (!isAgentqError(error, "object-missing")) throw error;
+          const oids = missingIn(error.details).filter((oid) => !asked.has(oid));
+          // Asked for once already, and still not here: nobody has it.
+          if (oids.length === 0) throw error;
+          for (const oid of oids) asked.add(oid);
+          await supply(oids, signal);
+        }
+      }
     },
   };
   return objects;
+}
+
+/** The ids that an `object-missing` error names. */
+function missingIn(details: Record<string, unknown> | undefined): Oid[] {
+  const { oid, oids } = details ?? {};
+  const named = Array.isArray(oids) ? oids : [oid];
+  return named.filter((one): one is Oid => typeof one === "string" && /^[0-9a-f]{40}$/.test(one));
 }
 
 /** A reader of one landing's new objects in front of the others. */
