@@ -91,7 +91,7 @@ function cloneChecks(open: () => Repository | null): Check[] {
     ));
   }
   const promisor = config.get("extensions.partialclone");
-  if (promisor !== undefined) {
+  if (promisor) {
     checks.push(check(
       "partial-clone",
       "warn",
