@@ -22,6 +22,8 @@ export interface FileStat {
   readonly links: number;
   readonly uid: number;
   readonly size: number;
+  /** Of the last change of any kind, in nanoseconds; only ever compared for equality. */
+  readonly ctimeNs: bigint;
 }
 
 /** An open file; a number for the real one. */
@@ -33,12 +35,16 @@ export interface FileSystem<Site extends string = string> {
   /** The user that files made here belong to; null where there is no such thing. */
   readonly uid: number | null;
 
-  lstat(path: string): FileStat;
+  /** Null where there is nothing by that name. */
+  lstat(path: string): FileStat | null;
   fstat(fd: Descriptor): FileStat;
   /** O_RDONLY | O_NOFOLLOW. */
   openRead(path: string): Descriptor;
-  /** Everything from the start; at most `limit` bytes plus one, so that too much is noticed. */
-  readAll(fd: Descriptor, limit: number): Uint8Array;
+  /**
+   * Everything from the start; at most `limit` bytes plus one, so that too much is noticed. `size` is
+   * what fstat said.
+   */
+  readAll(fd: Descriptor, size: number, limit: number): Uint8Array;
   readdir(path: string): string[];
   close(fd: Descriptor): void;
 
@@ -63,23 +69,26 @@ export const nodeFiles: FileSystem = {
   hasModes: process.platform !== "win32",
   uid: process.geteuid?.() ?? null,
 
-  lstat: (path) => toStat(fs.lstatSync(path, { bigint: true })),
+  lstat(path) {
+    const stat = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    return stat === undefined ? null : toStat(stat);
+  },
   fstat: (fd) => toStat(fs.fstatSync(fd, { bigint: true })),
   openRead: (path) => retried(() => fs.openSync(path, constants.O_RDONLY | NOFOLLOW)),
-  readAll(fd, limit) {
-    const size = Math.min(Number(fs.fstatSync(fd).size), limit) + 1;
-    let buffer = new Uint8Array(size);
+  readAll(fd, size, limit) {
+    let buffer = new Uint8Array(Math.min(size, limit) + 1);
     let length = 0;
-    while (true) {
+    while (length <= limit) {
       if (length === buffer.length) {
-        if (length > limit) break;
         const larger = new Uint8Array(Math.min(buffer.length * 2, limit + 1));
         larger.set(buffer);
         buffer = larger;
       }
-      const count = retried(() => fs.readSync(fd, buffer, length, buffer.length - length, length));
-      if (count === 0) break;
+      const room = buffer.length - length;
+      const count = retried(() => fs.readSync(fd, buffer, length, room, length));
       length += count;
+      // A regular file gives less than it is asked for only at its end.
+      if (count < room) break;
     }
     return buffer.subarray(0, length);
   },
@@ -144,6 +153,7 @@ function toStat(stat: fs.BigIntStats): FileStat {
     links: Number(stat.nlink),
     uid: Number(stat.uid),
     size: Number(stat.size),
+    ctimeNs: stat.ctimeNs,
   };
 }
 

@@ -26,7 +26,7 @@ export function lstatOrNull(files: FileSystem<StoreSite>, path: string): FileSta
   try {
     return files.lstat(path);
   } catch (error) {
-    if (errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR") return null;
+    if (errnoOf(error) === "ENOTDIR") return null;
     throw ioError("look at", path, error);
   }
 }
@@ -86,7 +86,7 @@ export function admitFile(
     const opened = files.fstat(fd);
     assertFile(files, opened, path, policy);
     if (!sameFile(before, opened)) throw changed(path);
-    const bytes = files.readAll(fd, limit);
+    const bytes = files.readAll(fd, opened.size, limit);
     if (bytes.length > limit) throw changed(path);
     const after = requireStat(files, path);
     if (!sameFile(opened, after) || after.links !== 1) throw changed(path);
@@ -96,6 +96,22 @@ export function admitFile(
   } finally {
     files.close(fd);
   }
+}
+
+/**
+ * The file that was admitted before is still there, unchanged, by everything that lstat can tell. For
+ * files that never change: one whose last change lies in the past can't have been replaced since by
+ * another with the same inode and the same time of change.
+ */
+export function isUnchanged(
+  files: FileSystem<StoreSite>,
+  path: string,
+  admitted: FileStat,
+): boolean {
+  const now = lstatOrNull(files, path);
+  return now !== null && sameFile(now, admitted) && now.kind === admitted.kind &&
+    now.links === admitted.links && now.mode === admitted.mode && now.uid === admitted.uid &&
+    now.size === admitted.size && now.ctimeNs === admitted.ctimeNs;
 }
 
 /** The name still leads to exactly the file that was admitted. */
@@ -117,11 +133,11 @@ export function changed(path: string): AgentqError {
 }
 
 function requireStat(files: FileSystem<StoreSite>, path: string): FileStat {
-  try {
-    return files.lstat(path);
-  } catch (error) {
-    throw ioError("look at", path, error);
-  }
+  const stat = lstatOrNull(files, path);
+  if (stat !== null) return stat;
+  throw new AgentqError("io-error", `can't look at ${path}: ENOENT`, {
+    details: { operation: "look at", path, errno: "ENOENT" },
+  });
 }
 
 function assertFile(

@@ -111,15 +111,13 @@ function withdraw(platform: StorePlatform, announcement: string): void {
   }
 }
 
-/** Throws `lock-lost` unless the file is still this holder's, by identity and content. */
+/**
+ * Throws `lock-lost` unless the file is still this holder's. The open descriptor keeps the inode from
+ * being reused, so identity is exact.
+ */
 export function assertHeld(platform: StorePlatform, held: ExclusiveFile): void {
-  const { files } = platform;
-  const now = lstatOrNull(files, held.path);
-  // The open descriptor keeps the inode from being reused, so identity alone is exact.
-  if (now !== null && sameFile(now, held.stat)) {
-    const content = files.readAll(held.fd, MAX_LOCK_BYTES);
-    if (equalBytes(content, held.content)) return;
-  }
+  const now = lstatOrNull(platform.files, held.path);
+  if (now !== null && sameFile(now, held.stat)) return;
   throw new AgentqError("lock-lost", `${held.path} is no longer held by this process`, {
     details: { path: held.path },
   });
@@ -151,14 +149,17 @@ export function releaseLeftovers(platform: StorePlatform): void {
 }
 
 function release(platform: StorePlatform, held: ExclusiveFile): void {
+  const { files } = platform;
   try {
     assertHeld(platform, held);
-    platform.files.unlink("lock.release", held.path);
+    const content = files.readAll(held.fd, held.content.length, MAX_LOCK_BYTES);
+    // Ours by identity, and yet not what we wrote: leave it to whoever did that.
+    if (equalBytes(content, held.content)) files.unlink("lock.release", held.path);
   } catch (error) {
     // Not ours any more: nothing to remove.
     if (!isAgentqError(error, "lock-lost")) throw ioError("release", held.path, error);
   }
-  platform.files.close(held.fd);
+  files.close(held.fd);
 }
 
 /** Looks at a lock file without touching it; null when there is none. */
@@ -174,7 +175,7 @@ export function observeLock(platform: StorePlatform, path: string): ObservedLock
     const fd = files.openRead(path);
     try {
       if (!sameFile(files.fstat(fd), stat)) return observeLock(platform, path);
-      text = new TextDecoder().decode(files.readAll(fd, MAX_LOCK_BYTES));
+      text = new TextDecoder().decode(files.readAll(fd, stat.size, MAX_LOCK_BYTES));
     } finally {
       files.close(fd);
     }
@@ -264,9 +265,16 @@ function announcedIdentity(match: RegExpExecArray, ours: ProcessIdentity): Proce
 }
 
 function kernelHash(identity: ProcessIdentity): string {
-  const kernel = JSON.stringify([identity.bootId, identity.pidNamespace]);
-  return createHash("sha256").update(kernel).digest("hex").slice(0, 16);
+  let hash = kernelHashes.get(identity);
+  if (hash === undefined) {
+    const kernel = JSON.stringify([identity.bootId, identity.pidNamespace]);
+    hash = createHash("sha256").update(kernel).digest("hex").slice(0, 16);
+    kernelHashes.set(identity, hash);
+  }
+  return hash;
 }
+
+const kernelHashes = new WeakMap<ProcessIdentity, string>();
 
 function base64url(text: string): string {
   const binary = String.fromCharCode(...new TextEncoder().encode(text));

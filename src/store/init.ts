@@ -112,7 +112,7 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
 /** An empty directory that was given to us becomes private; one in use is not changed behind its users. */
 function narrowRoot(platform: StorePlatform, root: string): void {
   const { files } = platform;
-  if (!files.hasModes || files.lstat(root).mode === DIRECTORY_MODE) return;
+  if (!files.hasModes || files.lstat(root)?.mode === DIRECTORY_MODE) return;
   if (files.readdir(root).length > 0) return;
   try {
     files.chmod("init.chmod-root", root, DIRECTORY_MODE);
@@ -128,7 +128,7 @@ function probeModes(platform: StorePlatform, root: string): void {
   let mode: number;
   try {
     files.mkdir("init.probe-mkdir", probe, DIRECTORY_MODE);
-    mode = files.lstat(probe).mode;
+    mode = files.lstat(probe)?.mode ?? 0;
     files.rmdir("init.probe-rmdir", probe);
   } catch (error) {
     throw ioError("make", probe, error);
@@ -230,7 +230,7 @@ function moveAside(platform: StorePlatform, paths: StorePaths): string {
 
 function moveTree(platform: StorePlatform, from: string, to: string): void {
   const { files } = platform;
-  if (files.lstat(from).kind !== "directory") {
+  if (files.lstat(from)?.kind !== "directory") {
     files.rename("aside.rename-file", from, to);
     return;
   }

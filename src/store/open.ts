@@ -48,6 +48,7 @@ function makeContext(
     policy: { strictModes: !format.openModes },
     storeId: format.storeId,
     trusted: null,
+    formatFile: null,
   };
 }
 

@@ -1,4 +1,5 @@
 /** What a store runs on: the real platform unless a test says otherwise, limits, and waiting. */
+import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import process from "node:process";
 import { nodeFiles } from "../platform/files.ts";
@@ -20,9 +21,20 @@ export function storePlatform(options: StoreOptions): StorePlatform {
     files: given.files ?? nodeFiles,
     identity: given.identity ?? processIdentity(),
     probe: given.probe ?? hostProbe(),
-    token: given.token ?? (() => randomBytes(16).toString("hex")),
+    token: given.token ?? randomToken,
     sleep: given.sleep ?? ((ms) => new Promise((resolve) => setTimeout(resolve, ms))),
   };
+}
+
+const TOKEN_BYTES = 16;
+let pool = new Uint8Array();
+
+/** 128 random bits; a transaction needs several, so that they are drawn in bulk. */
+function randomToken(): string {
+  if (pool.length < TOKEN_BYTES) pool = randomBytes(TOKEN_BYTES * 64);
+  const token = Buffer.from(pool.subarray(0, TOKEN_BYTES)).toString("hex");
+  pool = pool.subarray(TOKEN_BYTES);
+  return token;
 }
 
 export function storeWait(root: string, options: StoreOptions): LockWait {

@@ -20,6 +20,7 @@ import {
   admitFile,
   admitRoot,
   assertSame,
+  isUnchanged,
   lstatOrNull,
 } from "./admit.ts";
 import { assertHeld, type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
@@ -48,6 +49,8 @@ export interface StoreContext {
    * neither parsing nor another sync of its parent is needed. Null while a transaction works on it.
    */
   trusted: { readonly bytes: Uint8Array; readonly state: StoreState } | null;
+  /** format.json as it was admitted. */
+  formatFile: FileStat | null;
 }
 
 /** What an operation works with under the lock. */
@@ -165,9 +168,7 @@ export function admit(context: StoreContext): Admitted {
   const { files } = context.platform;
   const root = admitRoot(files, paths.root, policy);
   const namespace = admitDirectory(files, paths.namespace, policy);
-  const formatFile = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
-  const format = parseFormat(decode(formatFile.bytes), paths.format);
-  if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
+  admitFormat(context);
 
   const { stat, bytes } = admitFile(files, paths.state, policy, limits.maxStateBytes);
   if (context.trusted !== null && equalBytes(context.trusted.bytes, bytes)) {
@@ -180,8 +181,19 @@ export function admit(context: StoreContext): Admitted {
     throw syncError(paths.namespace, error);
   }
   const state = parseState(decode(bytes), paths.state);
-  if (state.storeId !== format.storeId) throw mismatch(paths.state, format.storeId);
+  if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
   return { root, namespace, stateFile: stat, bytes, state };
+}
+
+/** format.json never changes: once it was read, lstat tells whether it still is that file. */
+function admitFormat(context: StoreContext): void {
+  const { paths, policy } = context;
+  const { files } = context.platform;
+  if (context.formatFile !== null && isUnchanged(files, paths.format, context.formatFile)) return;
+  const { stat, bytes } = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
+  const format = parseFormat(decode(bytes), paths.format);
+  if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
+  context.formatFile = stat;
 }
 
 function commit(
@@ -211,7 +223,6 @@ function commit(
   }
   try {
     files.syncDirectory("state.sync-parent", paths.namespace);
-    assertSame(files, paths.namespace, admitted.namespace);
     assertSame(files, paths.state, written);
   } catch (error) {
     const cause = syncError(paths.namespace, error);
@@ -287,7 +298,7 @@ function abort(
   attempt(() => files.unlink("abort.unlink-temp", temp));
   for (const object of objects.keys()) {
     const directory = objectDirectory(context.paths, object);
-    if (!attempt(() => files.lstat(directory))) continue;
+    if (lstatOrNull(files, directory) === null) continue;
     attempt(() => files.unlink("abort.unlink-payload", payloadPath(context.paths, object)));
     attempt(() => files.rmdir("abort.rmdir-object", directory));
   }

@@ -48,14 +48,18 @@ describe("isProcessAlive()", () => {
   });
 
   test("says gone for a zombie that nobody has reaped", async () => {
-    // The shell's child ends at once; the sleep that replaces the shell never reaps it.
-    const shell = spawn("sh", ["-c", "true & echo $!; exec sleep 60"]);
+    // The sleep that replaces the shell never reaps the shell's child.
+    const shell = spawn("sh", ["-c", "sleep 60 & echo $!; exec sleep 61"]);
     try {
       const [line] = await once(shell.stdout, "data");
       const pid = Number(String(line).trim());
-      for (let i = 0; i < 500 && hostProbe().startTime(pid)?.zombie !== true; i++) {
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      }
+      const until = async (condition: () => boolean) => {
+        while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+      };
+      await until(() => readFileSync(`/proc/${shell.pid}/cmdline`, "utf8").includes("61"));
+      await until(() => readFileSync(`/proc/${shell.pid}/comm`, "utf8").trim() === "sleep");
+      process.kill(pid, "SIGKILL");
+      await until(() => hostProbe().startTime(pid)?.zombie === true);
       const start = hostProbe().startTime(pid);
       assert.equal(start?.zombie, true);
       assert.equal(isProcessAlive({ ...me, pid, startTime: start!.ticks }), "gone");

@@ -163,7 +163,10 @@ describe("a file system that keeps no permissions", () => {
   /** Everything is 0777 there, whatever is asked for. */
   const files = {
     ...nodeFiles,
-    lstat: (path: string) => ({ ...nodeFiles.lstat(path), mode: 0o777 }),
+    lstat: (path: string) => {
+      const stat = nodeFiles.lstat(path);
+      return stat === null ? null : { ...stat, mode: 0o777 };
+    },
     fstat: (fd: number) => ({ ...nodeFiles.fstat(fd), mode: 0o777 }),
     chmod: () => {
       throw Object.assign(new Error("EPERM"), { code: "EPERM" });
