@@ -36,6 +36,13 @@ interface Node {
 /** Commits painted this long after the last interesting one, against clocks that ran backwards. */
 const SLOP = 16;
 
+/** Whoever is to be sent objects. A shallow clone holds its haves, but not what lies behind them. */
+export interface Receiver {
+  has(oid: Oid): boolean;
+}
+
+const EVERYTHING: Receiver = { has: () => true };
+
 export interface NewCommits {
   readonly commits: readonly Node[];
   readonly tags: readonly Oid[];
@@ -54,6 +61,7 @@ export function newCommits(
   objects: ObjectReader,
   wants: readonly Oid[],
   haves: readonly Oid[],
+  receiver: Receiver = EVERYTHING,
 ): NewCommits {
   const nodes = new Map<Oid, Node>();
   const heap = new NewestFirst();
@@ -115,7 +123,9 @@ export function newCommits(
       // A commit of a queue's chain: its history is as long as the queue, what it names is near.
       const chain = node.tree === EMPTY_TREE && given.has(node.oid);
       if (node.tree === EMPTY_TREE && !chain) continue;
-      for (const parent of node.parents.slice(chain ? 1 : 0)) add(parent, true, true);
+      for (const parent of node.parents.slice(chain ? 1 : 0)) {
+        if (receiver.has(parent)) add(parent, true, true);
+      }
     } else {
       interesting--;
       oldest = Math.min(oldest, node.time);
@@ -140,8 +150,9 @@ export function* enumerate(
   objects: ObjectReader,
   wants: readonly Oid[],
   haves: readonly Oid[],
+  receiver: Receiver = EVERYTHING,
 ): Generator<Enumerated, void, undefined> {
-  const { commits, tags, others, treeOf } = newCommits(objects, wants, haves);
+  const { commits, tags, others, treeOf } = newCommits(objects, wants, haves, receiver);
   const sent = new Set<Oid>();
   for (const commit of commits) {
     const before: Oid[] = [];

@@ -59,6 +59,7 @@ export async function openOrigin(
         env,
         timeouts: options.timeouts ?? {},
         localHaves,
+        shallow: () => [...repository?.shallow ?? []],
       });
     }
     default:

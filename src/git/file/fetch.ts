@@ -23,7 +23,7 @@ export function copyObjects(
   }
   const haves = (options.haves ?? []).filter((oid) => into.has(oid));
   const missing: Enumerated[] = [];
-  for (const item of enumerate(origin, wants, haves)) {
+  for (const item of enumerate(origin, wants, haves, into)) {
     if (!into.has(item.oid)) missing.push(item);
   }
   throwIfAborted(options.signal);

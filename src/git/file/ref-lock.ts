@@ -21,7 +21,6 @@ import { randomBytes } from "node:crypto";
 import {
   closeSync,
   lstatSync,
-  mkdirSync,
   openSync,
   readFileSync,
   readlinkSync,
@@ -33,6 +32,7 @@ import { dirname } from "node:path";
 import * as z from "zod/mini";
 import { AgentqError } from "../../errors.ts";
 import { isProcessAlive, processIdentity } from "../../platform/host.ts";
+import { makeSharedDirectory } from "./shared-directory.ts";
 
 const Owner = z.object({
   agentq: z.literal("lock"),
@@ -55,8 +55,12 @@ export function newLockText(): { text: string; nonce: string } {
   return { text: JSON.stringify(owner), nonce };
 }
 
-/** Creates the lock, or says that there is one. @throws `io-error` */
-export function createLock(path: string, text: string): "created" | "exists" {
+/**
+ * Creates the lock, or says that there is one. Directories it needs are made as `sharedMode` (what
+ * `core.sharedRepository` adds to permission bits) asks.
+ * @throws `io-error`
+ */
+export function createLock(path: string, text: string, sharedMode = 0): "created" | "exists" {
   for (let attempt = 0;; attempt++) {
     try {
       symlinkSync(text, path);
@@ -65,7 +69,7 @@ export function createLock(path: string, text: string): "created" | "exists" {
       const code = codeOf(cause);
       if (code === "EEXIST") return "exists";
       // The directory may be missing, or be pruned by another git at this moment.
-      if (code === "ENOENT" && attempt < 5) makeDirectory(path);
+      if (code === "ENOENT" && attempt < 5) makeDirectory(path, sharedMode);
       else if (
         code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS"
       ) {
@@ -91,9 +95,9 @@ function createPlainLock(path: string, text: string): "created" | "exists" {
   return "created";
 }
 
-function makeDirectory(path: string): void {
+function makeDirectory(path: string, sharedMode: number): void {
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeSharedDirectory(dirname(path), sharedMode);
   } catch (cause) {
     // Another git may have put a ref where we want a directory: the caller looks and decides.
     throw lockError(path, cause);

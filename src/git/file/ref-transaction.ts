@@ -19,13 +19,14 @@ import {
   closeSync,
   existsSync,
   fchmodSync,
+  fstatSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmdirSync,
+  rmSync,
   statSync,
   unlinkSync,
 } from "node:fs";
@@ -39,6 +40,7 @@ import { writeAll } from "../pack-store.ts";
 import { isRefName } from "../ref-name.ts";
 import { readRefUncached } from "../refs.ts";
 import type { Oid, RefUpdate } from "../types.ts";
+import { makeSharedDirectory, sharedBits } from "./shared-directory.ts";
 import {
   breakStaleLock,
   createLock,
@@ -128,7 +130,11 @@ export async function prepareRefs(
       }
       for (const name of [...new Set(chains.flat())].sort()) {
         const lock = join(commonDir, `${name}.lock`);
-        for (let wait = 1; createLock(lock, text) === "exists"; wait = Math.min(wait * 2, 32)) {
+        for (
+          let wait = 1;
+          createLock(lock, text, host.sharedMode) === "exists";
+          wait = Math.min(wait * 2, 32)
+        ) {
           if (breakStaleLock(lock)) continue;
           const moved = movedRefs(commonDir, updates);
           if (moved.length > 0) {
@@ -222,10 +228,12 @@ function commit(
   let moved = 0;
   try {
     targets.forEach(({ ref, new: oid }, i) => {
-      const fd = openSync(values[i]!, "w", 0o666);
+      // Left by a process that was killed here, perhaps another user's: made anew, not reused.
+      rmSync(values[i]!, { force: true });
+      const fd = openSync(values[i]!, "wx", 0o666);
       try {
         writeAll(fd, new TextEncoder().encode(`${oid}\n`));
-        if (host.sharedMode) fchmodSync(fd, 0o600 | host.sharedMode);
+        share(fd, host.sharedMode);
         fsyncSync(fd);
       } finally {
         closeSync(fd);
@@ -283,7 +291,7 @@ function appendReflogs(host: RefHost, update: RefUpdate, isHead: boolean): void 
     if (!existsSync(path)) {
       if (!host.logs(name)) continue;
       removeEmpty(path);
-      mkdirSync(dirname(path), { recursive: true });
+      makeSharedDirectory(dirname(path), host.sharedMode);
     }
     const now = new Date();
     const offset = -now.getTimezoneOffset();
@@ -295,11 +303,15 @@ function appendReflogs(host: RefHost, update: RefUpdate, isHead: boolean): void 
     const fd = openSync(path, "a", 0o666);
     try {
       writeAll(fd, new TextEncoder().encode(line));
-      if (host.sharedMode) fchmodSync(fd, 0o600 | host.sharedMode);
+      share(fd, host.sharedMode);
     } finally {
       closeSync(fd);
     }
   }
+}
+
+function share(fd: number, sharedMode: number): void {
+  if (sharedMode) fchmodSync(fd, sharedBits(fstatSync(fd).mode & 0o7777, sharedMode));
 }
 
 function headTarget(commonDir: string): string | null {

@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
+import { isWhole } from "../connected.ts";
 import { indexPack, readPackObjects } from "../index-pack.ts";
 import { tidyPacks } from "../pack-tidy.ts";
 import { type PktReader, pktReader } from "../pkt-line.ts";
@@ -21,6 +22,8 @@ import { AGENT, openSmartHttp, type Service, type SmartOptions } from "./smart.t
 export interface HttpOriginOptions extends SmartOptions {
   /** Commits that the clone being fetched into holds whole. */
   readonly localHaves: () => readonly Oid[];
+  /** Commits of that clone whose parents it lacks on purpose. */
+  readonly shallow: () => readonly Oid[];
 }
 
 /** Commits asked for in one request. */
@@ -206,7 +209,9 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
       into.has(oid)
     );
     const known = new Set(haves);
-    const missing = [...new Set(wants)].filter((oid) => !known.has(oid));
+    const missing = [...new Set(wants)].filter((oid) =>
+      !known.has(oid) && !isWhole(into, oid, haves)
+    );
     if (missing.length === 0) return;
     let asked: readonly Oid[] = missing;
     const advertisement = await uploadPack(false, signal);
@@ -218,7 +223,7 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
     }
     try {
       const path = await fetchPack(
-        { wants: asked, haves },
+        { wants: asked, haves, shallow: options.shallow() },
         signal,
         (pack) => indexPack(pack, into.packDirectory, { bases: into, signal, from: server.name }),
       );

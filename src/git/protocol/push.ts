@@ -66,9 +66,8 @@ export async function pushOver(
   const session = await wire.prepare(signal);
   const { capabilities } = session;
   const olds = updates.flatMap(({ old }) => old ?? []);
-  const haves = [...new Set([...(options.remoteHas ?? []), ...olds])].filter((oid) =>
-    objects.has(oid)
-  );
+  const told = [...(options.remoteHas ?? []), ...olds, ...session.tips.slice(0, MAX_TIPS)];
+  const haves = [...new Set(told)].filter((oid) => objects.has(oid));
   const list = [...enumerate(objects, updates.map((update) => update.new), haves)];
   const commands = pushCommands(updates, capabilities, wire.agent);
   const thin = !capabilities.has("no-thin");

@@ -13,6 +13,8 @@ type Capabilities = ReadonlyMap<string, string>;
 export interface FetchRequest {
   readonly wants: readonly Oid[];
   readonly haves: readonly Oid[];
+  /** Commits whose parents the asking side lacks though it has the commits: a shallow clone's. */
+  readonly shallow?: readonly Oid[];
   /** Only this many generations of commits. */
   readonly depth?: number;
   /** Commits alone, without trees; only where the server filters. */
@@ -80,12 +82,14 @@ export function fetchRequest(
   agent: string,
 ): Buffer {
   const haves = request.haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`));
+  const shallow = (request.shallow ?? []).map((oid) => pktLine(`shallow ${oid}\n`));
   const filter = request.commitsOnly && canFilter(version, capabilities);
   if (version === 2) {
     return Buffer.concat([
       ...command("fetch", capabilities, agent),
       ...["thin-pack", "no-progress", "ofs-delta"].map((word) => pktLine(`${word}\n`)),
       ...request.wants.map((oid) => pktLine(`want ${oid}\n`)),
+      ...shallow,
       ...(request.depth === undefined ? [] : [pktLine(`deepen ${request.depth}\n`)]),
       ...(filter ? [pktLine("filter tree:0\n")] : []),
       ...haves,
@@ -94,7 +98,7 @@ export function fetchRequest(
     ]);
   }
   const wanted = ["side-band-64k", "thin-pack", "no-progress", "ofs-delta"]
-    .concat(request.depth === undefined ? [] : ["shallow"])
+    .concat(request.depth === undefined && shallow.length === 0 ? [] : ["shallow"])
     .concat(filter ? ["filter"] : [])
     .filter((word) => capabilities.has(word));
   if (capabilities.has("agent")) wanted.push(`agent=${agent}`);
@@ -102,6 +106,7 @@ export function fetchRequest(
     ...request.wants.map((oid, i) =>
       pktLine(`want ${oid}${i === 0 ? ` ${wanted.join(" ")}` : ""}\n`)
     ),
+    ...shallow,
     ...(request.depth === undefined ? [] : [pktLine(`deepen ${request.depth}\n`)]),
     ...(filter ? [pktLine("filter tree:0\n")] : []),
     FLUSH,

@@ -302,12 +302,41 @@ test("core.hooksPath is where hooks are looked for", async () => {
   );
 });
 
-test("core.sharedRepository decides the modes of what is written", async () => {
+test("core.sharedRepository decides the modes of what is written, as git would", async () => {
+  for (const setting of ["group", "all", "0640", "false"]) {
+    const modes = [];
+    for (const who of ["ours", "git"]) {
+      const { bare, work, first, push } = await setup();
+      git(bare, "config", "core.sharedRepository", setting);
+      git(bare, "config", "core.logAllRefUpdates", "always");
+      const second = commit(work, "second");
+      if (who === "git") {
+        git(work, "push", "-q", "--atomic", bare, "main", `${second}:refs/weave/a/b/lock`);
+      } else {
+        const outcome = await push([
+          { ref: "refs/heads/main", old: first, new: second },
+          { ref: "refs/weave/a/b/lock", old: null, new: second },
+        ]);
+        assert.equal(outcome.status, "won");
+      }
+      const paths = ["refs/heads/main", "refs/weave", "refs/weave/a/b", "refs/weave/a/b/lock"];
+      modes.push(
+        [...paths, "logs/refs/weave/a", "logs/refs/weave/a/b/lock"].map((path) =>
+          `${path} ${(lstatSync(join(bare, path)).mode & 0o7777).toString(8)}`
+        ),
+      );
+    }
+    assert.deepEqual(modes[0], modes[1], setting);
+  }
+});
+
+test("a value file that a killed process has left is no hindrance", async () => {
   const { bare, work, first, push } = await setup();
-  git(bare, "config", "core.sharedRepository", "group");
   const second = commit(work, "second");
-  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
-  assert.equal(lstatSync(join(bare, "refs/heads/main")).mode & 0o660, 0o660);
+  writeFileSync(join(bare, "refs/heads/.main.agentq.lock"), "half", { mode: 0o444 });
+  const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+  assert.equal(outcome.status, "won");
+  noLeftovers(bare);
 });
 
 test("reflogs are written where git writes them, and git reads them", async () => {

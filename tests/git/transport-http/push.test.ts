@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
+import { spawnSync } from "node:child_process";
 import { chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
@@ -497,4 +498,61 @@ test("6 writers race for one ref over HTTP: one wins each round, and none is ref
     assert.equal(outcomes.filter((status) => status === "won").length, 1, outcomes.join());
     assert.equal(outcomes.filter((status) => status === "lost").length, 5, outcomes.join());
     assert.equal(tryGit(bare, ["fsck", "--full"]).status, 0);
+  }));
+
+for (const transport of ["http", "file"]) {
+  test(`${transport}: a shallow clone gets history from behind its boundary when it asks`, () =>
+    withServer(async ({ bare, work, first, url }) => {
+      const second = commit(work, "second", { "dir/b.txt": "2\n" });
+      const third = commit(work, "third", { "dir/b.txt": "3\n" });
+      git(work, "push", "-q", bare, "main");
+      const shallow = tempDir();
+      git(shallow, "clone", "-q", "--depth=1", `file://${bare}`, ".");
+      const fourth = commit(work, "fourth", { "new.txt": "4\n" });
+      git(work, "push", "-q", bare, "main");
+      const repository = openRepository(shallow);
+      const origin = await openOrigin(transport === "http" ? url : bare, { env: {}, repository });
+      await origin.fetch([fourth], repository.objects);
+      assert.ok(repository.objects.has(fourth));
+      assert.ok(!repository.objects.has(second), "nothing behind the boundary was asked for");
+      await origin.fetch([second], repository.objects);
+      for (const oid of [second, first]) assert.ok(repository.objects.has(oid));
+      assert.equal(git(shallow, "cat-file", "-p", `${first}:dir/b.txt`), "b");
+      assert.equal(git(shallow, "rev-parse", "HEAD"), third);
+      origin.close();
+    }));
+
+  test(`${transport}: what is there already is not fetched again, what is half there is completed`, () =>
+    withServer(async ({ bare, work, first, url, server }) => {
+      const second = commit(work, "second", { "dir/b.txt": "2\n", "dir/c.txt": "c\n" });
+      git(work, "push", "-q", bare, "main");
+      const clone = tempDir();
+      git(clone, "init", "-q", "-b", "main", ".");
+      const { objects } = openRepository(clone);
+      const origin = await openOrigin(transport === "http" ? url : bare, { env: {} });
+      await origin.fetch([first], objects);
+      // A commit and its trees without a blob, as an interrupted copy by someone else leaves it.
+      for (const name of [second, `${second}^{tree}`, `${second}:dir`, `${second}:dir/c.txt`]) {
+        const raw = spawnSync("git", ["cat-file", git(work, "cat-file", "-t", name), name], {
+          cwd: work,
+        });
+        objects.write(git(work, "cat-file", "-t", name) as "blob", raw.stdout);
+      }
+      await origin.fetch([second], objects, { haves: [first] });
+      assert.equal(git(clone, "cat-file", "-p", `${second}:dir/b.txt`), "2");
+      const asked = server.log.length;
+      await origin.fetch([second], objects, { haves: [first] });
+      await origin.fetch([second, first], objects);
+      assert.equal(server.log.length, asked);
+      origin.close();
+    }));
+}
+
+test("what a branch of the server holds is not sent again", () =>
+  withServer(async ({ bare, work, push, server }) => {
+    const feat = commit(work, "feat", { "large.bin": randomBytes(200_000) });
+    git(work, "push", "-q", bare, "HEAD:refs/heads/feat");
+    const outcome = await push([{ ref: "refs/weave/main/queue", old: null, new: feat }]);
+    assert.deepEqual(outcome, { status: "won" });
+    assert.ok(Number(server.log.at(-1)!.headers["content-length"]) < 1000);
   }));
