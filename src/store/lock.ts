@@ -1,5 +1,5 @@
 /** The transfer lock: every transaction runs alone, in this process and on this store. */
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import {
   type ExclusiveFile,
   holderLiveness,
@@ -51,13 +51,23 @@ export async function acquireLock(
         const liveness = holderLiveness(platform, observed);
         if (liveness === "gone") {
           if (!wait.recoverStale) throw locked(wait, path, observed, liveness);
-          if (removeStaleLock(platform, observed, "proved")) continue;
+          if (recover(platform, observed)) continue;
         }
         if (expired) throw locked(wait, path, observed, liveness);
       }
     }
     await platform.sleep(pause * (0.5 + Math.random()));
     pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
+  }
+}
+
+/** Where another's dead recovery stands in the way and can't be proved dead, waiting goes on. */
+function recover(platform: StorePlatform, observed: ObservedLock): boolean {
+  try {
+    return removeStaleLock(platform, observed, "proved");
+  } catch (error) {
+    if (isAgentqError(error, "unlock-refused")) return false;
+    throw error;
   }
 }
 

@@ -32,8 +32,7 @@ export function removeStaleLock(
   proof: UnlockProof,
   depth = 0,
 ): boolean {
-  if (!isStillThere(platform, observed)) return false;
-  assertGone(platform, observed, proof);
+  if (!isStillThere(platform, observed) || !provedGone(platform, observed, proof)) return false;
   const recovery = recoveryPath(observed);
   const held = tryExclusive(platform, recovery);
   if (held === null) {
@@ -53,7 +52,7 @@ export function removeStaleLock(
     if (!isStillThere(platform, observed)) return false;
     // A lock without a readable owner is not known by its token: prove it once more, now that nobody
     // else may remove it.
-    assertGone(platform, observed, proof);
+    if (!provedGone(platform, observed, proof)) return false;
     try {
       platform.files.unlink("unlock.remove-lock", observed.path);
     } catch (error) {
@@ -115,9 +114,10 @@ function recoveryPath(lock: ObservedLock): string {
   return join(dirname(lock.path), `${LOCK_NAME}.recover-${lock.token}`);
 }
 
-function assertGone(platform: StorePlatform, lock: ObservedLock, proof: UnlockProof): void {
+/** True: its owner is gone. False: the lock itself is. Throws `unlock-refused` for anything else. */
+function provedGone(platform: StorePlatform, lock: ObservedLock, proof: UnlockProof): boolean {
   if (proof !== "proved") {
-    if (proof.ownerToken === lock.token) return;
+    if (proof.ownerToken === lock.token) return true;
     throw new AgentqError(
       "unlock-refused",
       `${lock.path} belongs to owner token ${lock.token}, not ${JSON.stringify(proof.ownerToken)}`,
@@ -125,7 +125,8 @@ function assertGone(platform: StorePlatform, lock: ObservedLock, proof: UnlockPr
     );
   }
   const liveness = holderLiveness(platform, lock);
-  if (liveness === "gone") return;
+  if (liveness === "gone") return true;
+  if (!isStillThere(platform, lock)) return false;
   throw new AgentqError(
     "unlock-refused",
     `${lock.path} is held by ${describeOwner(lock)}: ${WHY[liveness]}`,
