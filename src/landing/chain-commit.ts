@@ -58,21 +58,36 @@ export function commitTime(commit: Commit): number {
 
 const EMPTY: RawObject = { type: "tree", data: new Uint8Array(0) };
 
+/** Where commits of the chains can be looked up. */
+export interface CommitSource {
+  get(oid: Oid): Uint8Array | undefined;
+}
+
 /**
- * A reader of new commits (and the empty tree they all have) in front of `behind`, which holds what
- * they refer to.
+ * A reader of new commits, the empty tree they all have, and `known` commits of the chains, in front of
+ * `behind`, which holds what they refer to.
  */
-export function withCommits(commits: readonly NewCommit[], behind?: ObjectReader): ObjectReader {
+export function withCommits(
+  commits: readonly NewCommit[],
+  behind?: ObjectReader,
+  known?: CommitSource,
+): ObjectReader {
   const made = new Map<Oid, RawObject>([[EMPTY_TREE, EMPTY]]);
   for (const { oid, content } of commits) made.set(oid, { type: "commit", data: content });
+  const own = (oid: Oid): RawObject | undefined => {
+    const object = made.get(oid);
+    if (object) return object;
+    const data = known?.get(oid);
+    return data && { type: "commit", data };
+  };
   const missing = (oid: Oid): never => {
     throw new AgentqError("object-missing", `object ${oid} is not here`, { details: { oid } });
   };
   return {
-    has: (oid) => made.has(oid) || (behind?.has(oid) ?? false),
-    read: (oid) => made.get(oid) ?? behind?.read(oid) ?? missing(oid),
+    has: (oid) => own(oid) !== undefined || (behind?.has(oid) ?? false),
+    read: (oid) => own(oid) ?? behind?.read(oid) ?? missing(oid),
     stat(oid) {
-      const object = made.get(oid);
+      const object = own(oid);
       if (object) return { type: object.type, size: object.data.length };
       return behind?.stat(oid) ?? missing(oid);
     },

@@ -59,6 +59,8 @@ export interface ChainReader {
     number: number,
     signal?: AbortSignal,
   ): Promise<Entry<C>>;
+  /** The commits of entries that were read lately: the origin has them, a clone need not. */
+  readonly commits: { get(oid: Oid): Uint8Array | undefined };
   /** Puts an entry that this process wrote itself into the cache. */
   remember<C extends ChainName>(chain: C, oid: Oid, content: Uint8Array): Entry<C>;
 }
@@ -89,12 +91,12 @@ export function createChainReader(origin: Origin): ChainReader {
     for (const { chain, oid } of missing) {
       const content = contents.get(oid);
       if (!content) throw corruptChain(chain, oid, "is missing in the origin");
-      cache.set(key(chain, oid), decode(chain, oid, content), content.length);
+      cache.set(key(chain, oid), decode(chain, oid, content), content);
     }
   }
 
   function kept<C extends ChainName>(chain: C, oid: Oid): Entry<C> | null {
-    const entry = cache.get(key(chain, oid));
+    const entry = cache.get(key(chain, oid))?.entry;
     if (!entry) throw new AgentqError("internal", `entry ${oid} vanished from the cache`);
     return "genesis" in entry ? null : entry as unknown as Entry<C>;
   }
@@ -152,9 +154,14 @@ export function createChainReader(origin: Origin): ChainReader {
       }
       return at;
     },
+    commits: {
+      get: (oid) =>
+        (cache.get(key("queue", oid)) ?? cache.get(key("done", oid)) ?? cache.get(key("lock", oid)))
+          ?.content,
+    },
     remember(chain, oid, content) {
       const entry = decode(chain, oid, content);
-      cache.set(key(chain, oid), entry, content.length);
+      cache.set(key(chain, oid), entry, content);
       return entry as unknown as Entry<typeof chain>;
     },
   };
@@ -233,29 +240,33 @@ function isGenesis(message: Genesis | MessageOf[ChainName]): message is Genesis 
   return message.kind === "genesis";
 }
 
+interface Kept {
+  readonly entry: Entry<ChainName> | GenesisEntry;
+  readonly content: Uint8Array;
+}
+
 interface Cache {
   has(key: string): boolean;
-  get(key: string): Entry<ChainName> | GenesisEntry | undefined;
-  set(key: string, entry: Entry<ChainName> | GenesisEntry, bytes: number): void;
+  get(key: string): Kept | undefined;
+  set(key: string, entry: Kept["entry"], content: Uint8Array): void;
 }
 
 /** Keeps the most recently written entries within `limit` bytes, and always the last few. */
 function createCache(limit: number): Cache {
-  const entries = new Map<string, { entry: Entry<ChainName> | GenesisEntry; bytes: number }>();
+  const entries = new Map<string, Kept>();
   let total = 0;
   return {
     has: (key) => entries.has(key),
-    get: (key) => entries.get(key)?.entry,
-    set(key, entry, bytes) {
-      const before = entries.get(key);
-      if (before) total -= before.bytes;
+    get: (key) => entries.get(key),
+    set(key, entry, content) {
+      total += content.length - (entries.get(key)?.content.length ?? 0);
       entries.delete(key);
-      entries.set(key, { entry, bytes });
-      total += bytes;
-      for (const [oldest, { bytes: size }] of entries) {
+      // Copied: the content may be a view of a whole pack.
+      entries.set(key, { entry, content: Uint8Array.from(content) });
+      for (const [oldest, kept] of entries) {
         if (total <= limit || entries.size <= 256) break;
         entries.delete(oldest);
-        total -= size;
+        total -= kept.content.length;
       }
     },
   };

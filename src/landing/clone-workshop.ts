@@ -146,6 +146,10 @@ export function createCloneWorkshop(
   return {
     contains,
     merge,
+    async reading(commit, signal) {
+      await objects.ensure([commit], signal);
+      return objects;
+    },
     async parents(commit, signal) {
       await objects.ensure([commit], signal);
       return parseCommit(objects.read(commit).data, commit).parents;

@@ -86,7 +86,8 @@ export async function landTickets(
     const unfinished = unfinishedPublication(snapshot, control);
     if (unfinished !== null) {
       options.onProgress?.(`ticket ${snapshot.next - 1}: finishing an interrupted publication`);
-      const outcome = await rollForward(queue, held, snapshot, unfinished);
+      const objects = await options.workshop.reading(unfinished, signal);
+      const outcome = await rollForward(queue, held, { snapshot, landed: unfinished, objects });
       if (outcome !== "won") await retry.again(place(snapshot, held), outcome, signal);
       continue;
     }
@@ -164,9 +165,9 @@ async function reread(
 async function rollForward(
   queue: Queue,
   held: HeldLock,
-  snapshot: Snapshot,
-  landed: Oid,
+  what: { readonly snapshot: Snapshot; readonly landed: Oid; readonly objects: ObjectReader },
 ): Promise<"won" | "lost" | "unknown"> {
+  const { snapshot, landed, objects } = what;
   return await held.exclusive(async () => {
     const control = held.control();
     // This push too may be applied by halves: only what comes after it says that it was seen whole.
@@ -177,7 +178,7 @@ async function rollForward(
         { ref: queue.names.lock, old: held.head(), new: lock.oid },
       ],
       commits: [lock],
-      objects: originObjects(queue),
+      objects,
       remoteHas: [landed, snapshot.doneHead!],
     });
     if (outcome === "won") {
@@ -185,11 +186,6 @@ async function rollForward(
     }
     return outcome;
   });
-}
-
-/** Objects that only the origin holds, for updates that refer to what is there already. */
-function originObjects(queue: Queue): ObjectReader | undefined {
-  return queue.origin.objects() ?? undefined;
 }
 
 function rewound(queue: Queue, snapshot: Snapshot, anchor: Oid): AgentqError {
@@ -323,6 +319,10 @@ async function publish(
   const { snapshot, ticket, verdict, options } = publication;
   const { names, chains } = queue;
   const number = ticket.message.ticket;
+  const merged: ReadyMerge | null = verdict.kind === "landed" ? verdict.merge : null;
+  const objects = verdict.kind === "recovered"
+    ? await options.workshop.reading(verdict.landed, options.signal)
+    : merged?.objects;
   return await held.exclusive(async () => {
     if (held.signal.aborted) return "again";
     const before = held.control();
@@ -330,8 +330,7 @@ async function publish(
     if (before.paused) return "again";
     if (before.cancelled.includes(number) && verdict.kind === "landed") return "again";
 
-    const merge: ReadyMerge | null = verdict.kind === "landed" ? verdict.merge : null;
-    const landed = merge?.commit ?? (verdict.kind === "recovered" ? verdict.landed : null);
+    const landed = merged?.commit ?? (verdict.kind === "recovered" ? verdict.landed : null);
     const message: Result = resultMessage({
       ticket,
       verdict,
@@ -368,16 +367,16 @@ async function publish(
       { ref: names.done, old: snapshot.doneHead, new: done.oid },
       { ref: names.lock, old: held.head(), new: lock.oid },
     ];
-    if (merge) updates.unshift({ ref: names.branch, old: snapshot.tip, new: merge.commit });
+    if (merged) updates.unshift({ ref: names.branch, old: snapshot.tip, new: merged.commit });
     const outcome = await pushOnce(queue, {
       updates,
       commits: [...(genesis ? [genesis] : []), done, lock],
-      objects: merge?.objects ?? originObjects(queue),
+      ...(objects && { objects }),
       // The candidate came with its ticket, all it reaches included.
       remoteHas: [ticket.message.candidate, snapshot.tip, snapshot.queueHead, snapshot.doneHead]
         .filter((oid) => oid !== null),
     }).catch((error: unknown) => {
-      if (merge && faultOf(error) === "refused") {
+      if (merged && faultOf(error) === "refused") {
         const failed = before.failures?.ticket === number ? before.failures.count : 0;
         if (failed + 1 >= options.attempts) return { refused: error };
         held.setControl({ ...before, failures: { ticket: number, count: failed + 1 } });

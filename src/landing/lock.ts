@@ -112,6 +112,7 @@ export async function acquireLock(
     commits: [made],
   });
   if (outcome === "lost") return null;
+  queue.chains.remember("lock", made.oid, made.content);
   const held = hold(queue, options, {
     head: made.oid,
     control,
@@ -200,6 +201,7 @@ function hold(
     },
     renewal: (next) => lockCommit(head, { holder: me, by: me, at: clock.wall(), control: next }),
     renewed(entry, next) {
+      queue.chains.remember("lock", entry.oid, entry.content);
       head = entry.oid;
       control = next;
       renewedAt = clock.monotonic();

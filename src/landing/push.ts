@@ -36,7 +36,7 @@ export async function pushOnce(
   try {
     outcome = await queue.origin.push(
       request.updates,
-      withCommits(request.commits, request.objects),
+      withCommits(request.commits, request.objects, queue.chains.commits),
       {
         ...(request.remoteHas && { remoteHas: request.remoteHas }),
         ...(request.signal && { signal: request.signal }),

@@ -51,6 +51,8 @@ export interface Workshop {
   merge(ticket: TicketEntry, tip: Oid | null, signal: AbortSignal): Promise<ReadyMerge | Refusal>;
   /** The commit `merge` makes, without judging it; null when it makes none. */
   mergedCommit(ticket: TicketEntry, tip: Oid, signal: AbortSignal): Promise<Oid | null>;
+  /** A reader of what only the origin may hold yet: `commit` and all it reaches. */
+  reading(commit: Oid, signal: AbortSignal): Promise<ObjectReader>;
   /** Parents of a commit of the branch. */
   parents(commit: Oid, signal: AbortSignal): Promise<readonly Oid[]>;
   /** Runs the checks on exactly `merge.commit`. Rejects with the signal's reason once aborted. */

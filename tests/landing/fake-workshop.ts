@@ -61,6 +61,9 @@ export function createFakeWorkshop(fake: FakeOrigin, checks: FakeChecks = {}): W
       const made = merge(ticket, tip);
       return made.verdict === "ready" ? made.commit : null;
     },
+    async reading() {
+      return reader;
+    },
     async parents(commit) {
       return parseCommit(reader.read(commit).data).parents;
     },
