@@ -1,6 +1,7 @@
 /** Every `--json` document's schema, by its name: what `agentq schema` prints and docs/schemas holds. */
 import * as z from "zod/mini";
 import { LANDING_DOCUMENTS } from "../src/landing/schemas.ts";
+import { STORE_DOCUMENTS } from "../src/store/schemas.ts";
 
 const errorDocument = z.object({
   schema: z.literal("agentq.error/1"),
@@ -17,6 +18,7 @@ const errorDocument = z.object({
 export const DOCUMENTS: Readonly<Record<string, z.ZodMiniType>> = {
   "agentq.error/1": errorDocument,
   ...LANDING_DOCUMENTS,
+  ...STORE_DOCUMENTS,
 };
 
 /** Document name → JSON schema (draft 2020-12). */

@@ -2,6 +2,7 @@
 import type { CommandSpec } from "./spec.ts";
 import { LANDING_COMMANDS } from "./table-landing.ts";
 import { QUEUE_COMMANDS } from "./table-queue.ts";
+import { STORE_COMMANDS } from "./table-store.ts";
 
 const OTHER_COMMANDS: readonly CommandSpec[] = [
   {
@@ -52,5 +53,6 @@ const OTHER_COMMANDS: readonly CommandSpec[] = [
 export const COMMANDS: readonly CommandSpec[] = [
   ...LANDING_COMMANDS,
   ...QUEUE_COMMANDS,
+  ...STORE_COMMANDS,
   ...OTHER_COMMANDS,
 ];
