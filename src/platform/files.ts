@@ -59,6 +59,9 @@ export interface FileSystem<Site extends string = string> {
   sync(site: Site, fd: Descriptor): void;
   /** Opens the directory, fsyncs it, closes it. */
   syncDirectory(site: Site, path: string): void;
+  /** Several at a time, in no order; done when all are, or failed when all have come to an end. */
+  syncAll(site: Site, fds: readonly Descriptor[]): Promise<void>;
+  syncDirectories(site: Site, paths: readonly string[]): Promise<void>;
 }
 
 const NOFOLLOW = constants.O_NOFOLLOW ?? 0;
@@ -125,7 +128,38 @@ export const nodeFiles: FileSystem = {
       fs.closeSync(fd);
     }
   },
+  syncAll: (_site, fds) => allSettled(fds.map(fsyncLater)),
+  async syncDirectories(_site, paths) {
+    if (process.platform === "win32") return;
+    const flags = constants.O_RDONLY | DIRECTORY | NOFOLLOW;
+    const fds: Descriptor[] = [];
+    try {
+      for (const path of paths) fds.push(retried(() => fs.openSync(path, flags)));
+      await allSettled(fds.map(fsyncLater));
+    } finally {
+      for (const fd of fds) fs.closeSync(fd);
+    }
+  },
 };
+
+/** Callers close the descriptors next, so one failure must not leave others under way. */
+async function allSettled(syncs: readonly Promise<void>[]): Promise<void> {
+  for (const result of await Promise.allSettled(syncs)) {
+    if (result.status === "rejected") throw result.reason;
+  }
+}
+
+function fsyncLater(fd: Descriptor): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const again = () =>
+      fs.fsync(fd, (error) => {
+        if (error === null || error === undefined) resolve();
+        else if (error.code === "EINTR") again();
+        else reject(error);
+      });
+    again();
+  });
+}
 
 /** A signal may interrupt these calls on FUSE and network file systems; doing them again is safe. */
 function retried<T>(call: () => T): T {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { isProcessAlive } from "../platform/host.ts";
 import { allAnnouncements, holderLiveness } from "./exclusive.ts";
-import { isStateTempName, LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
+import { LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
 import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
 import { describeOwner, findLocks, isRecoveryName } from "./stale.ts";
@@ -84,17 +84,21 @@ function auditNamespace(context: StoreContext): CheckFinding[] {
   for (const { path, identity } of allAnnouncements(platform, paths.namespace)) {
     announced.add(path);
     if (isProcessAlive(identity, platform.probe) === "alive") continue;
-    findings.push({ level: "note", path, message: "left by a process that died taking the lock" });
+    findings.push({
+      level: "note",
+      path,
+      message: "left by a process that died with the lock or taking it",
+    });
   }
   const known = new Set(["format.json", "state.json", "objects", LOCK_NAME]);
   for (const name of platform.files.readdir(paths.namespace)) {
     const path = join(paths.namespace, name);
     if (known.has(name) || announced.has(path) || isRecoveryName(name)) continue;
-    findings.push(
-      isStateTempName(name)
-        ? { level: "note", path, message: "left by an interrupted commit, or one under way" }
-        : { level: "warning", path, message: "isn't a file of the store; nothing will touch it" },
-    );
+    findings.push({
+      level: "warning",
+      path,
+      message: "isn't a file of the store; nothing will touch it",
+    });
   }
   return findings;
 }

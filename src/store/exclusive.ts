@@ -1,14 +1,15 @@
 /**
  * A file that at most one process holds, and whose dead holder can be proved dead.
  *
- *   announce ──▶ create (O_EXCL) ──▶ write owner ──▶ withdraw ─ ─ held ─ ─ ▶ release
+ *   announce ──▶ create (O_EXCL) ──▶ write owner ─ ─ held ─ ─ ▶ withdraw ──▶ release
  *                    │ exists
  *                    └──▶ withdraw, not ours
  *
  * A process killed between creating the file and writing its owner into it would leave an empty file
- * that says nothing. So it first *announces* itself: an empty sibling file whose name is its identity,
- * made by one system call, there for exactly as long as its lock may be empty. An empty lock is then
- * proved dead when somebody did announce and every process that announced is gone.
+ * that says nothing. So it first *announces* itself: a sibling file whose name is its identity, made by
+ * one system call, there for at least as long as its lock may be empty. An empty lock is then proved
+ * dead when somebody did announce and every process that announced is gone. The announcement of a
+ * transaction is also the file that becomes the new state.json: that is how it is withdrawn.
  *
  * A dead holder's file is removed only by whoever holds `<lock>.recover-<token>`, an exclusive file
  * of the same kind named after the token of the file to remove. Tokens never come back, so two
@@ -49,6 +50,8 @@ export interface ExclusiveFile {
   readonly fd: number;
   readonly stat: FileStat;
   readonly content: Uint8Array;
+  /** Still empty until a transaction fills it and renames it away; null once it is gone. */
+  announcement: { readonly path: string; readonly fd: number } | null;
 }
 
 /** A lock file as somebody else sees it. */
@@ -70,13 +73,16 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
   if (lstatOrNull(files, path) !== null) return null;
   const token = platform.token();
   const announcement = announcementPath(path, token, platform.identity);
+  let announced: number | undefined;
   let fd: number | undefined;
   try {
-    files.close(files.create("lock.announce", announcement, FILE_MODE));
+    announced = files.create("lock.announce", announcement, FILE_MODE);
     try {
       fd = files.create("lock.create", path, FILE_MODE);
     } catch (error) {
       if (errnoOf(error) !== "EEXIST") throw error;
+      files.close(announced);
+      announced = undefined;
       withdraw(platform, announcement);
       return null;
     }
@@ -87,8 +93,8 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
     };
     const content = new TextEncoder().encode(JSON.stringify(owner) + "\n");
     files.write("lock.write", fd, content);
-    withdraw(platform, announcement);
-    return { path, token, fd, stat: files.fstat(fd), content };
+    const stat = files.fstat(fd);
+    return { path, token, fd, stat, content, announcement: { path: announcement, fd: announced } };
   } catch (error) {
     // Ours, and not yet relied on: give it back, or else leave the announcement, so that it can be
     // proved stale once this process has ended.
@@ -97,6 +103,7 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
       files.close(fd);
       released = attempt(() => files.unlink("lock.release", path));
     }
+    if (announced !== undefined) files.close(announced);
     if (released) attempt(() => withdraw(platform, announcement));
     throw ioError("lock", path, error);
   }
@@ -151,6 +158,11 @@ export function releaseLeftovers(platform: StorePlatform): void {
 function release(platform: StorePlatform, held: ExclusiveFile): void {
   const { files } = platform;
   try {
+    if (held.announcement !== null) {
+      withdraw(platform, held.announcement.path);
+      files.close(held.announcement.fd);
+      held.announcement = null;
+    }
     assertHeld(platform, held);
     const content = files.readAll(held.fd, held.content.length, MAX_LOCK_BYTES);
     // Ours by identity, and yet not what we wrote: leave it to whoever did that.
@@ -194,7 +206,10 @@ export function holderLiveness(platform: StorePlatform, lock: ObservedLock): Liv
     // It may have released the lock and ended since the lock was read: then there is nothing to prove.
     return liveness === "gone" && !isStillThere(platform, lock) ? "unknown" : liveness;
   }
-  const announced = announcements(platform, lock.path);
+  // One with a state in it had written its owner before: that lock wasn't this one.
+  const announced = announcements(platform, lock.path).filter(({ path }) =>
+    lstatOrNull(platform.files, path)?.size === 0
+  );
   if (announced.length === 0) return "unknown";
   const verdicts = announced.map(({ identity }) => isProcessAlive(identity, platform.probe));
   if (verdicts.includes("unknown")) return "unknown";
@@ -245,9 +260,16 @@ export function listDirectory(platform: StorePlatform, path: string): string[] {
 const ANNOUNCEMENT = /^(\..+)\.[0-9a-f]{32}\.([0-9]{1,10})\.([A-Za-z0-9_-]*)\.([0-9a-f]{16})$/;
 
 function announcementPath(path: string, token: string, identity: ProcessIdentity): string {
-  const start = base64url(identity.startTime ?? "");
-  return `${path}.${token}.${identity.pid}.${start}.${kernelHash(identity)}`;
+  let suffix = suffixes.get(identity);
+  if (suffix === undefined) {
+    const start = base64url(identity.startTime ?? "");
+    suffix = `${identity.pid}.${start}.${kernelHash(identity)}`;
+    suffixes.set(identity, suffix);
+  }
+  return `${path}.${token}.${suffix}`;
 }
+
+const suffixes = new WeakMap<ProcessIdentity, string>();
 
 /** Boot and pid namespace are only a hash in the name: equal to ours means the same kernel and pids. */
 function announcedIdentity(match: RegExpExecArray, ours: ProcessIdentity): ProcessIdentity {

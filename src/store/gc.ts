@@ -2,11 +2,10 @@
  * Collection: removes what the committed state can't reach, under the lock, after the state was made
  * to last. Never by age. What can't be removed stays; an orphan is better than a lost message.
  */
-import { join } from "node:path";
 import { ioError } from "../platform/durable.ts";
 import { admitDirectory } from "./admit.ts";
 import { referencedObjects } from "./check.ts";
-import { isStateTempName, objectDirectory, payloadPath, TOKEN_PATTERN } from "./layout.ts";
+import { objectDirectory, payloadPath, TOKEN_PATTERN } from "./layout.ts";
 import { allAnnouncements, holderLiveness } from "./exclusive.ts";
 import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";
 import { type StoreContext, withLock } from "./transaction.ts";
@@ -45,18 +44,12 @@ export async function gc(context: StoreContext): Promise<GcReport> {
       });
       if (gone) objects++;
     }
-    for (const name of files.readdir(paths.namespace)) {
-      if (!isStateTempName(name)) continue;
-      const path = join(paths.namespace, name);
-      // Only a lock holder writes these, and the lock is ours: their writers have ended.
-      if (remove(path, () => files.unlink("gc.unlink-temp", path))) removed++;
-    }
     for (const lock of findLocks(platform, paths.namespace)) {
       // Left by a recovery that died: its own lock's file, long since of no use.
       if (lock.path === paths.lock || holderLiveness(platform, lock) !== "gone") continue;
       if (removeStaleLock(platform, lock, "proved")) removed++;
     }
-    removed += withdrawTheDead(platform, allAnnouncements(platform, paths.namespace));
+    removed += withdrawTheDead(platform, allAnnouncements(platform, paths.namespace), "locked");
     return { objects, files: removed, left };
   });
 }

@@ -1,8 +1,10 @@
 /**
  * Creating a store, exclusively.
  *
- *   root (made when missing) → namespace (mkdir: ours or nobody's) → lock → objects/ → state.json
- *   → format.json → sync namespace → sync root → unlock
+ *   root (made when missing) → namespace (mkdir: ours or nobody's) → lock → objects/ → sync namespace
+ *   → state.json → format.json → sync namespace → sync root → unlock
+ *
+ * The first sync makes sure that wherever both files are, `objects/` is too.
  *
  * A namespace without both files valid is `init-incomplete`: never adopted, completed or deleted. The
  * explicit way out moves what is there aside, file by file, where a person can look at it.
@@ -167,6 +169,7 @@ function createNamespace(
       throw ioError("make", paths.objects, error);
     }
     syncDirectoryAt(platform, "init.sync-objects", paths.objects);
+    syncDirectoryAt(platform, "init.sync-namespace", paths.namespace);
     createFile(platform, paths.state, serializeState(emptyState(storeId)), {
       create: "init.create-state",
       write: "init.write-state",

@@ -10,7 +10,6 @@ export const DIRECTORY_MODE = 0o700;
 export const FILE_MODE = 0o600;
 
 export const TOKEN_PATTERN = /^[0-9a-f]{32}$/;
-const STATE_TEMP_PATTERN = /^\.state\.json\.[0-9a-f]{32}\.tmp$/;
 
 export interface StorePaths {
   readonly root: string;
@@ -39,13 +38,4 @@ export function objectDirectory(paths: StorePaths, object: string): string {
 
 export function payloadPath(paths: StorePaths, object: string): string {
   return join(paths.objects, object, "payload.json");
-}
-
-/** The private sibling that becomes `state.json` by one rename. */
-export function stateTempPath(paths: StorePaths, token: string): string {
-  return join(paths.namespace, `.state.json.${token}.tmp`);
-}
-
-export function isStateTempName(name: string): boolean {
-  return STATE_TEMP_PATTERN.test(name);
 }

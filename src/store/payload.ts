@@ -1,7 +1,7 @@
 /** Payloads: the caller's JSON, serialised once, kept byte for byte in an object of its own. */
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
-import type { FileSystem } from "../platform/files.ts";
+import type { Descriptor, FileSystem } from "../platform/files.ts";
 import { type AdmissionPolicy, admitDirectory, admitFile } from "./admit.ts";
 import {
   DIRECTORY_MODE,
@@ -63,18 +63,59 @@ function serialize(payload: Json): string {
   return text;
 }
 
+/** Open files at a time, well below what a process may have. */
+const MAX_OPEN = 128;
+
 /**
- * Writes one payload as a new object: its directory, the file, both synced. The edge in `objects/` is
- * the caller's to sync, once for a whole batch.
+ * Writes payloads as new objects: each its own directory and file, both synced. The edges in
+ * `objects/` are the caller's to sync, once for all of them.
+ *
+ * The syncs of a batch are asked for together, so that the disk can do them in one go.
  */
-export function writeObject(
+export async function writeAllObjects(
   files: FileSystem<StoreSite>,
   paths: StorePaths,
-  object: Token,
-  bytes: Uint8Array,
-): void {
-  const directory = objectDirectory(paths, object);
-  const path = payloadPath(paths, object);
+  objects: ReadonlyMap<Token, Uint8Array>,
+): Promise<void> {
+  const all = [...objects];
+  for (let from = 0; from < all.length; from += MAX_OPEN) {
+    await writeSomeObjects(files, paths, all.slice(from, from + MAX_OPEN));
+  }
+}
+
+async function writeSomeObjects(
+  files: FileSystem<StoreSite>,
+  paths: StorePaths,
+  objects: readonly (readonly [Token, Uint8Array])[],
+): Promise<void> {
+  const open: Descriptor[] = [];
+  let path = paths.objects;
+  try {
+    for (const [object, bytes] of objects) {
+      path = payloadPath(paths, object);
+      makeObjectDirectory(files, objectDirectory(paths, object));
+      const fd = files.create("object.create", path, FILE_MODE);
+      open.push(fd);
+      files.write("object.write", fd, bytes);
+    }
+    if (open.length === 1) files.sync("object.sync-file", open[0]!);
+    else await files.syncAll("object.sync-file", open);
+  } catch (error) {
+    throw ioError("write", path, error);
+  } finally {
+    for (const fd of open) files.close(fd);
+  }
+  const directories = objects.map(([object]) => objectDirectory(paths, object));
+  try {
+    if (directories.length === 1) {
+      files.syncDirectory("object.sync-directory", directories[0]!);
+    } else await files.syncDirectories("object.sync-directory", directories);
+  } catch (error) {
+    throw syncError(directories[0]!, error);
+  }
+}
+
+function makeObjectDirectory(files: FileSystem<StoreSite>, directory: string): void {
   try {
     files.mkdir("object.mkdir", directory, DIRECTORY_MODE);
   } catch (error) {
@@ -82,22 +123,6 @@ export function writeObject(
       throw new AgentqError("store-invalid", `${directory} exists: an object token was reused`);
     }
     throw ioError("make", directory, error);
-  }
-  try {
-    const fd = files.create("object.create", path, FILE_MODE);
-    try {
-      files.write("object.write", fd, bytes);
-      files.sync("object.sync-file", fd);
-    } finally {
-      files.close(fd);
-    }
-  } catch (error) {
-    throw ioError("write", path, error);
-  }
-  try {
-    files.syncDirectory("object.sync-directory", directory);
-  } catch (error) {
-    throw syncError(directory, error);
   }
 }
 

@@ -21,7 +21,6 @@ export const STORE_SITES = {
   "object.sync-directory": "sync",
   "objects.sync": "sync",
 
-  "state.create-temp": "mutation",
   "state.write-temp": "mutation",
   "state.sync-temp": "sync",
   "state.rename": "mutation",
@@ -30,7 +29,6 @@ export const STORE_SITES = {
   "collect.unlink": "mutation",
   "collect.rmdir": "mutation",
 
-  "abort.unlink-temp": "mutation",
   "abort.unlink-payload": "mutation",
   "abort.rmdir-object": "mutation",
 
@@ -61,7 +59,6 @@ export const STORE_SITES = {
 
   "gc.unlink-payload": "mutation",
   "gc.rmdir-object": "mutation",
-  "gc.unlink-temp": "mutation",
 } as const satisfies Record<string, "mutation" | "sync">;
 
 export type StoreSite = keyof typeof STORE_SITES;

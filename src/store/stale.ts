@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { isProcessAlive } from "../platform/host.ts";
+import { lstatOrNull } from "./admit.ts";
 import {
   type Announcement,
   announcements,
@@ -80,19 +81,24 @@ export function findLocks(platform: StorePlatform, namespace: string): ObservedL
 }
 
 /**
- * Removes announcements of processes that are proved gone; says how many. One of another boot or
- * machine stays, however old: were its process alive and its lock still empty, another's leftover would
- * wrongly prove that lock dead. Only an operator can vouch for those (`vouched`).
+ * Removes announcements of processes that are proved gone; says how many. An empty one of another boot
+ * or machine stays, however old: were its process alive and its lock still empty, another's leftover
+ * would wrongly prove that lock dead. An operator can vouch for those; and who holds the transfer lock
+ * (`locked`) knows that one with a state in it is of a transaction that will never end.
  */
 export function withdrawTheDead(
   platform: StorePlatform,
   announced: readonly Announcement[],
-  vouched = false,
+  because?: "vouched" | "locked",
 ): number {
   let removed = 0;
   for (const { path, identity } of announced) {
     const liveness = isProcessAlive(identity, platform.probe);
-    if (liveness === "alive" || (liveness === "unknown" && !vouched)) continue;
+    if (liveness === "alive") continue;
+    if (liveness === "unknown" && because !== "vouched") {
+      const filled = (lstatOrNull(platform.files, path)?.size ?? 0) > 0;
+      if (because !== "locked" || !filled) continue;
+    }
     try {
       platform.files.unlink("unlock.remove-announcement", path);
       removed++;

@@ -8,12 +8,12 @@
  *        crash after the sync: the new state
  *
  * The rename is the only commit point; success is reported only after the parent's sync, which is what
- * makes it last. Between lock and unlock nothing waits, so no two transactions of one process mix.
+ * makes it last. Two transactions of one process exclude each other by the same lock; readers see files.
  */
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
-import type { FileStat } from "../platform/files.ts";
+import { type FileStat, sameFile } from "../platform/files.ts";
 import {
   type AdmissionPolicy,
   admitDirectory,
@@ -24,15 +24,9 @@ import {
   lstatOrNull,
 } from "./admit.ts";
 import { assertHeld, type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
-import {
-  FILE_MODE,
-  objectDirectory,
-  payloadPath,
-  stateTempPath,
-  type StorePaths,
-} from "./layout.ts";
+import { objectDirectory, payloadPath, type StorePaths } from "./layout.ts";
 import { acquireLock, type LockWait } from "./lock.ts";
-import { readObject, writeObject } from "./payload.ts";
+import { readObject, writeAllObjects } from "./payload.ts";
 import { nextRevision, parseFormat, parseState, serializeState, type StoreState } from "./state.ts";
 import type { Revision, StoreLimits, StorePlatform, Token } from "./types.ts";
 
@@ -82,7 +76,7 @@ export async function transact<T>(
   releaseLeftovers(platform);
   const lock = await acquireLock(platform, paths.lock, wait);
   try {
-    return runLocked(context, lock, body);
+    return await runLocked(context, lock, body);
   } catch (error) {
     throw typed(paths, error);
   } finally {
@@ -104,11 +98,11 @@ export async function withLock<T>(
   return await transact(context, ({ state }) => action(state));
 }
 
-function runLocked<T>(
+async function runLocked<T>(
   context: StoreContext,
   lock: ExclusiveFile,
   body: (transaction: Transaction) => T,
-): T {
+): Promise<T> {
   const admitted = admit(context);
   const { state } = admitted;
   const objects = new Map<Token, Uint8Array>();
@@ -146,7 +140,7 @@ function runLocked<T>(
   state.revision = transaction.revision;
   const bytes = new TextEncoder().encode(serializeState(state));
   assertWithinLimits(context, state, bytes.length, grows);
-  commit(context, lock, admitted, objects, bytes);
+  await commit(context, lock, admitted, objects, bytes);
   context.trusted = { bytes, state };
   collect(context, released);
   return result;
@@ -196,28 +190,27 @@ function admitFormat(context: StoreContext): void {
   context.formatFile = stat;
 }
 
-function commit(
+async function commit(
   context: StoreContext,
   lock: ExclusiveFile,
   admitted: Admitted,
   objects: ReadonlyMap<Token, Uint8Array>,
   bytes: Uint8Array,
-): void {
+): Promise<void> {
   const { paths, platform } = context;
   const { files } = platform;
-  const temp = stateTempPath(paths, platform.token());
   let written: FileStat;
   try {
-    writeObjects(context, objects);
-    written = writeTemp(context, temp, bytes);
+    await writeObjects(context, objects);
+    written = writeTemp(context, lock, bytes);
     assertHeld(platform, lock);
     assertSame(files, paths.root, admitted.root);
     assertSame(files, paths.namespace, admitted.namespace);
     assertSame(files, paths.state, admitted.stateFile);
-    rename(context, temp, written);
+    rename(context, lock, written);
   } catch (error) {
     if (!(error instanceof AgentqError && error.code === "commit-uncertain")) {
-      abort(context, temp, objects);
+      abort(context, objects);
     }
     throw error;
   }
@@ -231,12 +224,15 @@ function commit(
   }
 }
 
-function writeObjects(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): void {
+async function writeObjects(
+  context: StoreContext,
+  objects: ReadonlyMap<Token, Uint8Array>,
+): Promise<void> {
   if (objects.size === 0) return;
   const { paths, policy } = context;
   const { files } = context.platform;
   admitDirectory(files, paths.objects, policy);
-  for (const [object, bytes] of objects) writeObject(files, paths, object, bytes);
+  await writeAllObjects(files, paths, objects);
   try {
     files.syncDirectory("objects.sync", paths.objects);
   } catch (error) {
@@ -244,26 +240,24 @@ function writeObjects(context: StoreContext, objects: ReadonlyMap<Token, Uint8Ar
   }
 }
 
-function writeTemp(context: StoreContext, temp: string, bytes: Uint8Array): FileStat {
+/** The lock's announcement, empty and private so far, takes the new state. */
+function writeTemp(context: StoreContext, lock: ExclusiveFile, bytes: Uint8Array): FileStat {
   const { files } = context.platform;
+  const { path, fd } = lock.announcement!;
   try {
-    const fd = files.create("state.create-temp", temp, FILE_MODE);
-    try {
-      files.write("state.write-temp", fd, bytes);
-      files.sync("state.sync-temp", fd);
-      return files.fstat(fd);
-    } finally {
-      files.close(fd);
-    }
+    files.write("state.write-temp", fd, bytes);
+    files.sync("state.sync-temp", fd);
+    return files.fstat(fd);
   } catch (error) {
-    throw ioError("write", temp, error);
+    throw ioError("write", path, error);
   }
 }
 
 /** A rename that fails has usually not happened; whether it has is looked at, not assumed. */
-function rename(context: StoreContext, temp: string, written: FileStat): void {
+function rename(context: StoreContext, lock: ExclusiveFile, written: FileStat): void {
   const { files } = context.platform;
   const { state } = context.paths;
+  const { path: temp, fd } = lock.announcement!;
   try {
     files.rename("state.rename", temp, state);
   } catch (error) {
@@ -275,9 +269,11 @@ function rename(context: StoreContext, temp: string, written: FileStat): void {
       throw uncertain(state, cause);
     }
     // Still under its old name: it wasn't renamed.
-    if (now !== null && now.dev === written.dev && now.ino === written.ino) throw cause;
+    if (now !== null && sameFile(now, written)) throw cause;
     throw uncertain(state, cause);
   }
+  lock.announcement = null;
+  files.close(fd);
 }
 
 function uncertain(path: string, cause: AgentqError): AgentqError {
@@ -289,13 +285,8 @@ function uncertain(path: string, cause: AgentqError): AgentqError {
 }
 
 /** Takes back what no state refers to. What can't be removed stays, an orphan for `gc`. */
-function abort(
-  context: StoreContext,
-  temp: string,
-  objects: ReadonlyMap<Token, Uint8Array>,
-): void {
+function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): void {
   const { files } = context.platform;
-  attempt(() => files.unlink("abort.unlink-temp", temp));
   for (const object of objects.keys()) {
     const directory = objectDirectory(context.paths, object);
     if (lstatOrNull(files, directory) === null) continue;

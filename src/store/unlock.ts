@@ -69,7 +69,7 @@ export async function unlockStore(
   }
   if (options.iHaveChecked === true) {
     // Left by processes of another boot: nothing but the operator's word can tell that they are gone.
-    withdrawTheDead(platform, allAnnouncements(platform, paths.namespace), true);
+    withdrawTheDead(platform, allAnnouncements(platform, paths.namespace), "vouched");
   }
   return { removed };
 }

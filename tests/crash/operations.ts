@@ -184,11 +184,13 @@ export const FAILING: Operation = {
 export const THOROUGH_GC: Operation = {
   prepare(world) {
     const dead = { ...world, pid: world.pid + 2000 };
-    const { lock, namespace } = storePaths(ROOT);
+    const { lock } = storePaths(ROOT);
     tryExclusive(storePlatform(options(dead)), `${lock}.recover-${"a".repeat(32)}`);
-    dead.disk.files.close(
-      dead.disk.files.create("", `${namespace}/.state.json.${"b".repeat(32)}.tmp`, 0o600),
-    );
+    // What a transaction before a reboot was writing.
+    const { files } = dead.disk;
+    const left = files.create("", `${lock}.${"b".repeat(32)}.99.dDk.${"0".repeat(16)}`, 0o600);
+    files.write("", left, new TextEncoder().encode("{"));
+    files.close(left);
     const unlink = dead.disk.files.unlink;
     dead.disk.files.unlink = () => {};
     tryExclusive(storePlatform(options(dead)), `${lock}.recover-${"c".repeat(32)}`);

@@ -236,6 +236,12 @@ function mount(disk: Disk): SimulatedFiles {
       inode.syncedEntries = new Map(inode.entries);
       inode.changes = [];
     },
+    async syncAll(site, fds) {
+      for (const fd of fds) files.sync(site, fd);
+    },
+    async syncDirectories(site, paths) {
+      for (const path of paths) files.syncDirectory(site, path);
+    },
   };
 
   return {
