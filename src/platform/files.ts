@@ -59,9 +59,10 @@ export interface FileSystem<Site extends string = string> {
   sync(site: Site, fd: Descriptor): void;
   /** Opens the directory, fsyncs it, closes it. */
   syncDirectory(site: Site, path: string): void;
-  /** Several at a time, in no order; done when all are, or failed when all have come to an end. */
-  syncAll(site: Site, fds: readonly Descriptor[]): Promise<void>;
-  syncDirectories(site: Site, paths: readonly string[]): Promise<void>;
+  /** The same three while this goes on, for batches: the disk does many at once. */
+  syncLater(site: Site, fd: Descriptor): Promise<void>;
+  syncDirectoryLater(site: Site, path: string): Promise<void>;
+  unlinkLater(site: Site, path: string): Promise<void>;
 }
 
 const NOFOLLOW = constants.O_NOFOLLOW ?? 0;
@@ -128,26 +129,19 @@ export const nodeFiles: FileSystem = {
       fs.closeSync(fd);
     }
   },
-  syncAll: (_site, fds) => allSettled(fds.map(fsyncLater)),
-  async syncDirectories(_site, paths) {
+  syncLater: (_site, fd) => fsyncLater(fd),
+  async syncDirectoryLater(_site, path) {
     if (process.platform === "win32") return;
     const flags = constants.O_RDONLY | DIRECTORY | NOFOLLOW;
-    const fds: Descriptor[] = [];
+    const fd = retried(() => fs.openSync(path, flags));
     try {
-      for (const path of paths) fds.push(retried(() => fs.openSync(path, flags)));
-      await allSettled(fds.map(fsyncLater));
+      await fsyncLater(fd);
     } finally {
-      for (const fd of fds) fs.closeSync(fd);
+      fs.closeSync(fd);
     }
   },
+  unlinkLater: (_site, path) => fs.promises.unlink(path),
 };
-
-/** Callers close the descriptors next, so one failure must not leave others under way. */
-async function allSettled(syncs: readonly Promise<void>[]): Promise<void> {
-  for (const result of await Promise.allSettled(syncs)) {
-    if (result.status === "rejected") throw result.reason;
-  }
-}
 
 function fsyncLater(fd: Descriptor): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -63,55 +63,96 @@ function serialize(payload: Json): string {
   return text;
 }
 
-/** Open files at a time, well below what a process may have. */
-const MAX_OPEN = 128;
+/** Objects whose syncs are under way at a time: few enough to stay far from the limit of open files. */
+const MAX_UNDER_WAY = 128;
 
 /**
  * Writes payloads as new objects: each its own directory and file, both synced. The edges in
  * `objects/` are the caller's to sync, once for all of them.
  *
- * The syncs of a batch are asked for together, so that the disk can do them in one go.
+ * In a batch the syncs of one object go on while the next is written.
  */
 export async function writeAllObjects(
   files: FileSystem<StoreSite>,
   paths: StorePaths,
   objects: ReadonlyMap<Token, Uint8Array>,
 ): Promise<void> {
-  const all = [...objects];
-  for (let from = 0; from < all.length; from += MAX_OPEN) {
-    await writeSomeObjects(files, paths, all.slice(from, from + MAX_OPEN));
+  const underWay: Promise<void>[] = [];
+  try {
+    for (const [object, bytes] of objects) {
+      if (objects.size === 1) return writeObject(files, paths, object, bytes);
+      underWay.push(writeObjectLater(files, paths, object, bytes));
+      if (underWay.length === MAX_UNDER_WAY) await Promise.all(underWay.splice(0));
+    }
+  } finally {
+    // Whatever failed: nothing may still be going on when the transaction is taken back.
+    await Promise.allSettled(underWay);
+  }
+  await Promise.all(underWay);
+}
+
+function writeObject(
+  files: FileSystem<StoreSite>,
+  paths: StorePaths,
+  object: Token,
+  bytes: Uint8Array,
+): void {
+  const directory = objectDirectory(paths, object);
+  const path = payloadPath(paths, object);
+  const fd = createPayload(files, directory, path, bytes);
+  try {
+    files.sync("object.sync-file", fd);
+  } catch (error) {
+    throw ioError("sync", path, error);
+  } finally {
+    files.close(fd);
+  }
+  try {
+    files.syncDirectory("object.sync-directory", directory);
+  } catch (error) {
+    throw syncError(directory, error);
   }
 }
 
-async function writeSomeObjects(
+async function writeObjectLater(
   files: FileSystem<StoreSite>,
   paths: StorePaths,
-  objects: readonly (readonly [Token, Uint8Array])[],
+  object: Token,
+  bytes: Uint8Array,
 ): Promise<void> {
-  const open: Descriptor[] = [];
-  let path = paths.objects;
+  const directory = objectDirectory(paths, object);
+  const path = payloadPath(paths, object);
+  const fd = createPayload(files, directory, path, bytes);
   try {
-    for (const [object, bytes] of objects) {
-      path = payloadPath(paths, object);
-      makeObjectDirectory(files, objectDirectory(paths, object));
-      const fd = files.create("object.create", path, FILE_MODE);
-      open.push(fd);
-      files.write("object.write", fd, bytes);
-    }
-    if (open.length === 1) files.sync("object.sync-file", open[0]!);
-    else await files.syncAll("object.sync-file", open);
+    await files.syncLater("object.sync-file", fd);
   } catch (error) {
-    throw ioError("write", path, error);
+    throw ioError("sync", path, error);
   } finally {
-    for (const fd of open) files.close(fd);
+    files.close(fd);
   }
-  const directories = objects.map(([object]) => objectDirectory(paths, object));
   try {
-    if (directories.length === 1) {
-      files.syncDirectory("object.sync-directory", directories[0]!);
-    } else await files.syncDirectories("object.sync-directory", directories);
+    await files.syncDirectoryLater("object.sync-directory", directory);
   } catch (error) {
-    throw syncError(directories[0]!, error);
+    throw syncError(directory, error);
+  }
+}
+
+/** Makes the directory and the file in it, written but not synced, and still open. */
+function createPayload(
+  files: FileSystem<StoreSite>,
+  directory: string,
+  path: string,
+  bytes: Uint8Array,
+): Descriptor {
+  makeObjectDirectory(files, directory);
+  let fd: Descriptor | undefined;
+  try {
+    fd = files.create("object.create", path, FILE_MODE);
+    files.write("object.write", fd, bytes);
+    return fd;
+  } catch (error) {
+    if (fd !== undefined) files.close(fd);
+    throw ioError("write", path, error);
   }
 }
 

@@ -142,7 +142,7 @@ async function runLocked<T>(
   assertWithinLimits(context, state, bytes.length, grows);
   await commit(context, lock, admitted, objects, bytes);
   context.trusted = { bytes, state };
-  collect(context, released);
+  await collect(context, released);
   return result;
 }
 
@@ -296,12 +296,19 @@ function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): 
 }
 
 /** Still under the lock, so that nobody is just starting to read them. Failure is never an error. */
-function collect(context: StoreContext, released: readonly Token[]): void {
+async function collect(context: StoreContext, released: readonly Token[]): Promise<void> {
   const { files } = context.platform;
-  for (const object of released) {
-    attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, object)));
+  const removeDirectory = (object: Token) =>
     attempt(() => files.rmdir("collect.rmdir", objectDirectory(context.paths, object)));
+  if (released.length === 1) {
+    attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, released[0]!)));
+    removeDirectory(released[0]!);
+    return;
   }
+  await Promise.allSettled(released.map(async (object) => {
+    await files.unlinkLater("collect.unlink", payloadPath(context.paths, object));
+    removeDirectory(object);
+  }));
 }
 
 function assertWithinLimits(

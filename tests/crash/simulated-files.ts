@@ -236,12 +236,9 @@ function mount(disk: Disk): SimulatedFiles {
       inode.syncedEntries = new Map(inode.entries);
       inode.changes = [];
     },
-    async syncAll(site, fds) {
-      for (const fd of fds) files.sync(site, fd);
-    },
-    async syncDirectories(site, paths) {
-      for (const path of paths) files.syncDirectory(site, path);
-    },
+    syncLater: async (site, fd) => files.sync(site, fd),
+    syncDirectoryLater: async (site, path) => files.syncDirectory(site, path),
+    unlinkLater: async (site, path) => files.unlink(site, path),
   };
 
   return {
