@@ -17,7 +17,7 @@ import process from "node:process";
 import { initStore, openStore, type Store } from "../src/store/mod.ts";
 import { openV1Queue, type V1Queue } from "../src/store/v1.ts";
 
-const rounds = Number(process.argv[2] ?? 15);
+const rounds = Number(process.argv[2] ?? 25);
 const work = fs.mkdtempSync(join(tmpdir(), "agentq-bench-"));
 const PAYLOAD = { filler: "x".repeat(300) };
 const CYCLES = 10;
@@ -112,6 +112,11 @@ async function milliseconds(subject: Subject, messages: number): Promise<number>
   return (performance.now() - began) / messages;
 }
 
+function shuffled<T>(list: readonly T[]): T[] {
+  return list.map((item) => ({ item, key: Math.random() })).sort((a, b) => a.key - b.key)
+    .map(({ item }) => item);
+}
+
 function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1]!;
 }
@@ -137,7 +142,9 @@ const subjects: Record<string, { run: Subject; messages: number }> = {
 const times: Record<string, number[]> = {};
 try {
   for (let round = -1; round < rounds; round++) {
-    for (const [name, { run, messages }] of Object.entries(subjects)) {
+    // In another order each time: what one leaves behind (a full journal, freed inodes) others pay for.
+    for (const name of shuffled(Object.keys(subjects))) {
+      const { run, messages } = subjects[name]!;
       const took = await milliseconds(run, messages);
       // The first round warms up.
       if (round >= 0) (times[name] ??= []).push(took);

@@ -23,8 +23,8 @@ function check(claim: Claim): void {
   if (payload.id !== claim.receipt.id) throw new Error(`${claim.receipt.id} has another's payload`);
 }
 
-process.stdout.write("ready\n");
-while (true) {
+for (let done = 0;; done++) {
+  if (done === 1) process.stdout.write("at work\n");
   const dice = random();
   const claim = held[Math.floor(random() * held.length)];
   if (dice < 0.35) {
