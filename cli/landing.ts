@@ -1,5 +1,4 @@
 /** What the commands of the landing queue share: the queue that the settings name, and this run's part. */
-import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { AgentqError } from "../src/errors.ts";
 import { redactUrl } from "../src/git/remote.ts";
@@ -110,7 +109,10 @@ async function openWorkshop(
 
 /** The clone, or a repository of our own for this origin where the clone can't serve. */
 export async function workingRepository(context: Context, origin: Origin): Promise<Repository> {
-  const { landingRepository } = await import("../src/landing/landing-repository.ts");
+  const [{ landingRepository }, { createHash }] = await Promise.all([
+    import("../src/landing/landing-repository.ts"),
+    import("node:crypto"),
+  ]);
   const name = createHash("sha256").update(origin.url).digest("hex").slice(0, 16);
   return landingRepository(
     context.repositoryOrNull(),

@@ -23,102 +23,132 @@ export const MAX_TITLE_BYTES = 4 * 1024;
 /** Stands for "no commit" where a message must hold an id: the branch did not exist yet. */
 export const NO_TIP: Oid = "0".repeat(40);
 
-const oid = z.string().check(z.regex(/^[0-9a-f]{40}$/, "is not an object id"));
-const count = z.number().check(
-  z.refine((n) => Number.isSafeInteger(n) && n >= 0, "is not a count"),
+/** Builds something once, when it is first asked for: schemas cost start-up, and a run needs few. */
+function once<T>(build: () => T): () => T {
+  let built: { value: T } | undefined;
+  return () => (built ??= { value: build() }).value;
+}
+
+/** What the schemas are made of, each made once. */
+const parts = once(() => {
+  const text = z.string();
+  const oid = text.check(z.regex(/^[0-9a-f]{40}$/, "is not an object id"));
+  const number = z.number();
+  const count = number.check(
+    z.refine((n) => Number.isSafeInteger(n) && n >= 0, "is not a count"),
+  );
+  const nullableText = z.nullable(text);
+  const nullableOid = z.nullable(oid);
+  const texts = z.array(text);
+  return {
+    text,
+    oid,
+    number,
+    count,
+    version: z.literal(1),
+    nullableText,
+    optionalText: z.optional(nullableText),
+    nullableOid,
+    optionalOid: z.optional(nullableOid),
+    optionalTexts: z.optional(texts),
+    /** Ancestors in the same chain, nearest first: `[ticket, commit]`; see skip.ts. */
+    optionalSkip: z.optional(z.array(z.tuple([count, oid])).check(z.maxLength(128))),
+  };
+});
+
+const genesisSchema = once(() =>
+  z.looseObject({ kind: z.literal("genesis"), chain: parts().text })
 );
-const version = z.literal(1);
 
-/** Ancestors in the same chain, nearest first: `[ticket, commit]`; see skip.ts. */
-const skip = z.array(z.tuple([count, oid])).check(z.maxLength(128));
-
-const genesisSchema = z.looseObject({
-  kind: z.literal("genesis"),
-  chain: z.string(),
+const ticketSchema = once(() => {
+  const { text, oid, number, count, version, optionalText, optionalTexts, optionalSkip } = parts();
+  return z.looseObject({
+    kind: z.literal("ticket"),
+    ticket: count,
+    candidate: oid,
+    submitter: text,
+    verify_cmd: optionalText,
+    verify_timeout: z.optional(z.nullable(number.check(z.nonnegative()))),
+    check: optionalText,
+    checkers: z.optional(z.unknown()),
+    agentq: z.optional(z.looseObject({
+      v: version,
+      submission: text,
+      submittedAt: number,
+      title: optionalText,
+      strategy: optionalText,
+      drops: optionalTexts,
+      skip: optionalSkip,
+    })),
+  });
 });
 
-const ticketSchema = z.looseObject({
-  kind: z.literal("ticket"),
-  ticket: count,
-  candidate: oid,
-  submitter: z.string(),
-  verify_cmd: z.optional(z.nullable(z.string())),
-  verify_timeout: z.optional(z.nullable(z.number().check(z.nonnegative()))),
-  check: z.optional(z.nullable(z.string())),
-  checkers: z.optional(z.unknown()),
-  agentq: z.optional(z.looseObject({
-    v: version,
-    submission: z.string(),
-    submittedAt: z.number(),
-    title: z.optional(z.nullable(z.string())),
-    strategy: z.optional(z.nullable(z.string())),
-    drops: z.optional(z.array(z.string())),
-    skip: z.optional(skip),
-  })),
+const verifySchema = once(() =>
+  z.looseObject({ cmd: parts().text, exit: z.nullable(parts().number), ms: parts().number })
+);
+
+const resultSchema = once(() => {
+  const { text, oid, number, count, version, nullableOid, optionalOid, optionalTexts } = parts();
+  return z.looseObject({
+    kind: z.literal("result"),
+    ticket: count,
+    candidate: oid,
+    submitter: text,
+    lander: text,
+    tip: oid,
+    landed: optionalOid,
+    reason: text,
+    files: optionalTexts,
+    regions: optionalTexts,
+    report: z.optional(text),
+    agentq: z.optional(z.looseObject({
+      v: version,
+      startedAt: number,
+      endedAt: number,
+      tree: nullableOid,
+      mergedFrom: nullableOid,
+      verify: z.nullable(verifySchema()),
+      drops: optionalTexts,
+      /** The last commit this queue landed, this result included: nobody walks back for it. */
+      lastLanded: optionalOid,
+      skip: parts().optionalSkip,
+    })),
+  });
 });
 
-const verifySchema = z.looseObject({
-  cmd: z.string(),
-  exit: z.nullable(z.number()),
-  ms: z.number(),
+const pausedSchema = once(() => z.looseObject({ by: parts().text, reason: parts().nullableText }));
+
+const lockSchema = once(() => {
+  const { text, oid, number, count, version, optionalText, nullableOid, optionalOid } = parts();
+  return z.looseObject({
+    kind: z.literal("lock"),
+    holder: optionalText,
+    by: text,
+    at: number,
+    agentq: z.optional(z.looseObject({
+      v: version,
+      paused: z.nullable(pausedSchema()),
+      cancelled: z.array(count),
+      acceptedTip: nullableOid,
+      /** The newest ticket whose publication was seen whole, branch and all. */
+      confirmed: z.optional(z.nullable(count)),
+      /** Written by the push that published: tells a half-committed one from a push by hand. */
+      published: z.optional(z.nullable(z.looseObject({ ticket: count, tip: oid, landed: oid }))),
+      /** Where the holder last saw the branch. */
+      tip: optionalOid,
+      /** How often the next ticket's checks could not be run, on any machine. */
+      failures: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
+    })),
+  });
 });
 
-const resultSchema = z.looseObject({
-  kind: z.literal("result"),
-  ticket: count,
-  candidate: oid,
-  submitter: z.string(),
-  lander: z.string(),
-  tip: oid,
-  landed: z.optional(z.nullable(oid)),
-  reason: z.string(),
-  files: z.optional(z.array(z.string())),
-  regions: z.optional(z.array(z.string())),
-  report: z.optional(z.string()),
-  agentq: z.optional(z.looseObject({
-    v: version,
-    startedAt: z.number(),
-    endedAt: z.number(),
-    tree: z.nullable(oid),
-    mergedFrom: z.nullable(oid),
-    verify: z.nullable(verifySchema),
-    drops: z.optional(z.array(z.string())),
-    /** The last commit this queue landed, this result included: nobody walks back for it. */
-    lastLanded: z.optional(z.nullable(oid)),
-    skip: z.optional(skip),
-  })),
-});
-
-const pausedSchema = z.looseObject({ by: z.string(), reason: z.nullable(z.string()) });
-
-const lockSchema = z.looseObject({
-  kind: z.literal("lock"),
-  holder: z.optional(z.nullable(z.string())),
-  by: z.string(),
-  at: z.number(),
-  agentq: z.optional(z.looseObject({
-    v: version,
-    paused: z.nullable(pausedSchema),
-    cancelled: z.array(count),
-    acceptedTip: z.nullable(oid),
-    /** The newest ticket whose publication was seen whole, branch and all. */
-    confirmed: z.optional(z.nullable(count)),
-    /** Written by the push that published: tells a half-committed one from a push by hand. */
-    published: z.optional(z.nullable(z.looseObject({ ticket: count, tip: oid, landed: oid }))),
-    /** Where the holder last saw the branch. */
-    tip: z.optional(z.nullable(oid)),
-    /** How often the next ticket's checks could not be run, on any machine. */
-    failures: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
-  })),
-});
-
-export type Genesis = z.infer<typeof genesisSchema>;
-export type Ticket = z.infer<typeof ticketSchema>;
-export type Result = z.infer<typeof resultSchema>;
-export type Lock = z.infer<typeof lockSchema>;
-export type Paused = z.infer<typeof pausedSchema>;
-export type VerifyRecord = z.infer<typeof verifySchema>;
-export type SkipList = z.infer<typeof skip>;
+export type Genesis = z.infer<ReturnType<typeof genesisSchema>>;
+export type Ticket = z.infer<ReturnType<typeof ticketSchema>>;
+export type Result = z.infer<ReturnType<typeof resultSchema>>;
+export type Lock = z.infer<ReturnType<typeof lockSchema>>;
+export type Paused = z.infer<ReturnType<typeof pausedSchema>>;
+export type VerifyRecord = z.infer<ReturnType<typeof verifySchema>>;
+export type SkipList = [number, Oid][];
 
 /** The chains, by the last word of their refs. */
 export type ChainName = "queue" | "done" | "lock";
@@ -162,7 +192,7 @@ export function decodeMessage<C extends ChainName>(
   }
   const kind = (value as { kind?: unknown } | null)?.kind;
   if (kind === "genesis" && chain !== "lock") {
-    const genesis = genesisSchema.safeParse(value);
+    const genesis = genesisSchema().safeParse(value);
     if (!genesis.success || genesis.data.chain !== chain) {
       throw corruptChain(chain, commit, `is not the genesis of ${chain}`);
     }
@@ -176,7 +206,7 @@ export function decodeMessage<C extends ChainName>(
       { details: { chain, commit } },
     );
   }
-  const parsed = ENTRY_SCHEMAS[chain].safeParse(value);
+  const parsed = ENTRY_SCHEMAS[chain]().safeParse(value);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const where = issue?.path.map(String).join(".") || "the message";

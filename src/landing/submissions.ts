@@ -19,32 +19,36 @@ import { isProcessAlive, processIdentity } from "../platform/host.ts";
 import type { Claim, Json, Receipt, Store } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
 
-const recordSchema = z.looseObject({
-  v: z.literal(1),
-  submission: z.string(),
-  /** The git directory of the clone it was submitted from. */
-  repository: z.string(),
-  /** Name or url of the remote, as given, without credentials. */
-  remote: z.string(),
-  /** The origin as it may be printed. */
-  url: z.string(),
-  namespace: z.string(),
-  /** null: the origin's HEAD, which wasn't known. */
-  branch: z.nullable(z.string()),
-  candidate: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
-  submitter: z.string(),
-  submittedAt: z.number(),
-  verifyCmd: z.nullable(z.string()),
-  verifyTimeout: z.number(),
-  title: z.nullable(z.string()),
-  drops: z.array(z.string()),
-  /** Absent: nothing was ever pushed. null: the queue didn't exist. */
-  since: z.optional(z.nullable(z.string())),
-  ticket: z.nullable(z.number()),
-});
+/** Built when a record is read: a run without submissions pays nothing for it. */
+let recordSchemaBuilt: ReturnType<typeof buildRecordSchema> | undefined;
+const recordSchema = () => recordSchemaBuilt ??= buildRecordSchema();
+const buildRecordSchema = () =>
+  z.looseObject({
+    v: z.literal(1),
+    submission: z.string(),
+    /** The git directory of the clone it was submitted from. */
+    repository: z.string(),
+    /** Name or url of the remote, as given, without credentials. */
+    remote: z.string(),
+    /** The origin as it may be printed. */
+    url: z.string(),
+    namespace: z.string(),
+    /** null: the origin's HEAD, which wasn't known. */
+    branch: z.nullable(z.string()),
+    candidate: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
+    submitter: z.string(),
+    submittedAt: z.number(),
+    verifyCmd: z.nullable(z.string()),
+    verifyTimeout: z.number(),
+    title: z.nullable(z.string()),
+    drops: z.array(z.string()),
+    /** Absent: nothing was ever pushed. null: the queue didn't exist. */
+    since: z.optional(z.nullable(z.string())),
+    ticket: z.nullable(z.number()),
+  });
 
 /** One submission of this machine that has no result yet, as far as is known here. */
-export type SubmissionRecord = z.infer<typeof recordSchema>;
+export type SubmissionRecord = z.infer<ReturnType<typeof recordSchema>>;
 
 const QUEUE = "submissions";
 /** More than anybody has outstanding; a bound for what is read at once. */
@@ -140,7 +144,7 @@ async function initialise(
 function onStore(store: Store): Submissions {
   const parse = (claim: Claim): SubmissionRecord | null => {
     if (claim.unreadable) return null;
-    const parsed = recordSchema.safeParse(claim.json());
+    const parsed = recordSchema().safeParse(claim.json());
     // One that a newer agentq wrote is left to it.
     return parsed.success ? parsed.data : null;
   };
@@ -218,23 +222,24 @@ function owner(): Json {
   return { ...processIdentity() };
 }
 
-const ownerSchema = z.object({
-  pid: z.number(),
-  startTime: z.nullable(z.string()),
-  pidNamespace: z.nullable(z.string()),
-  bootId: z.nullable(z.string()),
-  host: z.string(),
-});
+const ownerSchema = () =>
+  z.object({
+    pid: z.number(),
+    startTime: z.nullable(z.string()),
+    pidNamespace: z.nullable(z.string()),
+    bootId: z.nullable(z.string()),
+    host: z.string(),
+  });
 
 function isOurs(note: Json | null): boolean {
-  const parsed = ownerSchema.safeParse(note);
+  const parsed = ownerSchema().safeParse(note);
   const me = processIdentity();
   return parsed.success && parsed.data.pid === me.pid && parsed.data.startTime === me.startTime &&
     parsed.data.bootId === me.bootId && parsed.data.pidNamespace === me.pidNamespace;
 }
 
 function isGone(note: Json | null): boolean {
-  const parsed = ownerSchema.safeParse(note);
+  const parsed = ownerSchema().safeParse(note);
   return parsed.success && isProcessAlive(parsed.data) === "gone";
 }
 
