@@ -145,7 +145,11 @@ export async function checkoutTree(
       if (waiting) await waiting;
     }
     for (const path of plan.gitlinks) makeRoom(files, path, () => files.makeDirectory(path));
-    lock.commit({ entries: plan.entries as IndexEntry[], cacheTree });
+    const entries = plan.entries as IndexEntry[];
+    const asBefore = cacheTree.oid === old.cacheTree?.oid &&
+      entries.length === old.entries.length &&
+      entries.every((entry, i) => entry === old.entries[i]);
+    if (!asBefore) lock.commit({ entries, cacheTree });
     return {
       written: plan.writes.length,
       removed,
