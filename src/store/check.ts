@@ -2,12 +2,14 @@
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { isProcessAlive } from "../platform/host.ts";
-import { allAnnouncements, holderLiveness } from "./exclusive.ts";
+import { allAnnouncements } from "./announcements.ts";
+import { holderLiveness } from "./observed-lock.ts";
 import { LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
 import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
 import { describeOwner, findLocks, isRecoveryName } from "./stale.ts";
-import { serializeState, type StoreState } from "./state.ts";
+import type { StoreState } from "./state.ts";
+import { serializeState } from "./state-file.ts";
 import { type StoreContext, typed } from "./transaction.ts";
 import type { CheckFinding, CheckReport, Token } from "./types.ts";
 

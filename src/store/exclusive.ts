@@ -16,33 +16,14 @@
  * processes that have both proved the same owner dead can't remove the lock of a third who took it in
  * between.
  */
-import { createHash } from "node:crypto";
-import { dirname, join } from "node:path";
-import * as z from "zod/mini";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
-import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
 import { lstatOrNull } from "./admit.ts";
+import { announcementPath } from "./announcements.ts";
 import { FILE_MODE } from "./layout.ts";
+import { type LockOwner, MAX_LOCK_BYTES } from "./observed-lock.ts";
 import type { StorePlatform } from "./types.ts";
-
-/** What a lock file says about its holder. */
-export interface LockOwner extends ProcessIdentity {
-  readonly token: string;
-  /** ISO 8601, for people to read; never compared. */
-  readonly createdAt: string;
-}
-
-const ownerSchema = z.looseObject({
-  token: z.string().check(z.regex(/^[0-9a-f]{32}$/)),
-  pid: z.int().check(z.gte(1)),
-  startTime: z.nullable(z.string()),
-  pidNamespace: z.nullable(z.string()),
-  bootId: z.nullable(z.string()),
-  host: z.string(),
-  createdAt: z.string(),
-});
 
 export interface ExclusiveFile {
   readonly path: string;
@@ -53,19 +34,6 @@ export interface ExclusiveFile {
   /** Still empty until a transaction fills it and renames it away; null once it is gone. */
   announcement: { readonly path: string; readonly fd: number } | null;
 }
-
-/** A lock file as somebody else sees it. */
-export interface ObservedLock {
-  readonly path: string;
-  readonly stat: FileStat;
-  readonly text: string;
-  /** null when the file is empty, torn or not a lock's. */
-  readonly owner: LockOwner | null;
-  /** What an operator names the lock by: the owner's token, or `unreadable-<inode>`. */
-  readonly token: string;
-}
-
-const MAX_LOCK_BYTES = 16 * 1024;
 
 /** Takes the file, or returns null when it exists. */
 export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFile | null {
@@ -172,148 +140,6 @@ function release(platform: StorePlatform, held: ExclusiveFile): void {
     if (!isAgentqError(error, "lock-lost")) throw ioError("release", held.path, error);
   }
   files.close(held.fd);
-}
-
-/** Looks at a lock file without touching it; null when there is none. */
-export function observeLock(platform: StorePlatform, path: string): ObservedLock | null {
-  const { files } = platform;
-  const stat = lstatOrNull(files, path);
-  if (stat === null) return null;
-  if (stat.kind !== "file") {
-    throw new AgentqError("identity-changed", `${path} is a ${stat.kind}, not a lock file`);
-  }
-  let text = "";
-  try {
-    const fd = files.openRead(path);
-    try {
-      if (!sameFile(files.fstat(fd), stat)) return observeLock(platform, path);
-      text = new TextDecoder().decode(files.readAll(fd, stat.size, MAX_LOCK_BYTES));
-    } finally {
-      files.close(fd);
-    }
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT") return null;
-    throw ioError("read", path, error);
-  }
-  const owner = parseOwner(text);
-  return { path, stat, text, owner, token: owner?.token ?? `unreadable-${stat.ino}` };
-}
-
-/** Whether the lock's holder is proved gone. An unreadable lock is judged by its announcements. */
-export function holderLiveness(platform: StorePlatform, lock: ObservedLock): Liveness {
-  if (lock.owner !== null) {
-    const liveness = isProcessAlive(lock.owner, platform.probe);
-    // It may have released the lock and ended since the lock was read: then there is nothing to prove.
-    return liveness === "gone" && !isStillThere(platform, lock) ? "unknown" : liveness;
-  }
-  // One with a state in it had written its owner before: that lock wasn't this one.
-  const announced = announcements(platform, lock.path).filter(({ path }) =>
-    lstatOrNull(platform.files, path)?.size === 0
-  );
-  if (announced.length === 0) return "unknown";
-  const verdicts = announced.map(({ identity }) => isProcessAlive(identity, platform.probe));
-  if (verdicts.includes("unknown")) return "unknown";
-  if (verdicts.includes("alive")) return "alive";
-  // Still the same unreadable file: whoever made it had announced before and was on that list.
-  return isStillThere(platform, lock) ? "gone" : "unknown";
-}
-
-/** The lock is there now as it was observed. */
-export function isStillThere(platform: StorePlatform, observed: ObservedLock): boolean {
-  const now = observeLock(platform, observed.path);
-  return now !== null && sameFile(now.stat, observed.stat) && now.text === observed.text;
-}
-
-export interface Announcement {
-  readonly path: string;
-  /** The lock that it is about. */
-  readonly lock: string;
-  readonly identity: ProcessIdentity;
-}
-
-/** Who has announced to take `path`. */
-export function announcements(platform: StorePlatform, path: string): Announcement[] {
-  return allAnnouncements(platform, dirname(path)).filter(({ lock }) => lock === path);
-}
-
-/** Who has announced to take any lock in the directory. */
-export function allAnnouncements(platform: StorePlatform, directory: string): Announcement[] {
-  const found: Announcement[] = [];
-  for (const name of listDirectory(platform, directory)) {
-    const match = ANNOUNCEMENT.exec(name);
-    if (match === null) continue;
-    const identity = announcedIdentity(match, platform.identity);
-    found.push({ path: join(directory, name), lock: join(directory, match[1]!), identity });
-  }
-  return found;
-}
-
-export function listDirectory(platform: StorePlatform, path: string): string[] {
-  try {
-    return platform.files.readdir(path);
-  } catch (error) {
-    throw ioError("list", path, error);
-  }
-}
-
-/** `<lock>.<token>.<pid>.<start time>.<kernel>` */
-const ANNOUNCEMENT = /^(\..+)\.[0-9a-f]{32}\.([0-9]{1,10})\.([A-Za-z0-9_-]*)\.([0-9a-f]{16})$/;
-
-function announcementPath(path: string, token: string, identity: ProcessIdentity): string {
-  let suffix = suffixes.get(identity);
-  if (suffix === undefined) {
-    const start = base64url(identity.startTime ?? "");
-    suffix = `${identity.pid}.${start}.${kernelHash(identity)}`;
-    suffixes.set(identity, suffix);
-  }
-  return `${path}.${token}.${suffix}`;
-}
-
-const suffixes = new WeakMap<ProcessIdentity, string>();
-
-/** Boot and pid namespace are only a hash in the name: equal to ours means the same kernel and pids. */
-function announcedIdentity(match: RegExpExecArray, ours: ProcessIdentity): ProcessIdentity {
-  const start = new TextDecoder().decode(
-    Uint8Array.from(atob(match[3]!.replaceAll("-", "+").replaceAll("_", "/")), toByte),
-  );
-  const known = match[4] === kernelHash(ours);
-  return {
-    pid: Number(match[2]),
-    startTime: start === "" ? null : start,
-    pidNamespace: known ? ours.pidNamespace : null,
-    bootId: known ? ours.bootId : null,
-    host: "",
-  };
-}
-
-function kernelHash(identity: ProcessIdentity): string {
-  let hash = kernelHashes.get(identity);
-  if (hash === undefined) {
-    const kernel = JSON.stringify([identity.bootId, identity.pidNamespace]);
-    hash = createHash("sha256").update(kernel).digest("hex").slice(0, 16);
-    kernelHashes.set(identity, hash);
-  }
-  return hash;
-}
-
-const kernelHashes = new WeakMap<ProcessIdentity, string>();
-
-function base64url(text: string): string {
-  const binary = String.fromCharCode(...new TextEncoder().encode(text));
-  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-function toByte(char: string): number {
-  return char.charCodeAt(0);
-}
-
-function parseOwner(text: string): LockOwner | null {
-  try {
-    const result = z.safeParse(ownerSchema, JSON.parse(text));
-    return result.success ? result.data : null;
-  } catch {
-    return null;
-  }
 }
 
 function equalBytes(a: Uint8Array, b: Uint8Array): boolean {

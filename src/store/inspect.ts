@@ -4,14 +4,14 @@
  * A state that this process hasn't seen yet is made to last before it is believed: what was read can
  * then not be undone by a power cut.
  */
-import { isAgentqError } from "../errors.ts";
-import { AgentqError } from "../errors.ts";
+import { type AgentqError, isAgentqError } from "../errors.ts";
 import { eachMessage, makeClaim, makeReceipt } from "./claims.ts";
 import { assertId, assertQueueName } from "./names.ts";
 import { oldestPending } from "./operations/claim.ts";
 import { readObject } from "./payload.ts";
 import { compareReferences, getSlot, type StoreState } from "./state.ts";
-import { admit, type StoreContext } from "./transaction.ts";
+import { admit } from "./admission.ts";
+import type { StoreContext } from "./transaction.ts";
 import type {
   Claim,
   MessageFilter,

@@ -1,12 +1,7 @@
 /** The transfer lock: every transaction runs alone, in this process and on this store. */
 import { AgentqError, isAgentqError } from "../errors.ts";
-import {
-  type ExclusiveFile,
-  holderLiveness,
-  type ObservedLock,
-  observeLock,
-  tryExclusive,
-} from "./exclusive.ts";
+import { type ExclusiveFile, tryExclusive } from "./exclusive.ts";
+import { holderLiveness, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { describeOwner, removeStaleLock } from "./stale.ts";
 import type { StorePlatform } from "./types.ts";
 

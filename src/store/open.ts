@@ -2,12 +2,13 @@
 import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
-import { holderLiveness, observeLock } from "./exclusive.ts";
+import { holderLiveness, observeLock } from "./observed-lock.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
 import type { LockWait } from "./lock.ts";
 import { DEFAULT_LIMITS, storePlatform, storeWait } from "./platform.ts";
-import { parseFormat, type StoreFormat } from "./state.ts";
-import { admit, decode, type StoreContext } from "./transaction.ts";
+import { parseFormat, type StoreFormat } from "./state-file.ts";
+import { admit, decode } from "./admission.ts";
+import type { StoreContext } from "./transaction.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
 import { findV1Mark } from "./v1-marks.ts";
 

@@ -4,17 +4,9 @@ import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { isProcessAlive } from "../platform/host.ts";
 import { lstatOrNull } from "./admit.ts";
-import {
-  type Announcement,
-  announcements,
-  holderLiveness,
-  isStillThere,
-  listDirectory,
-  type ObservedLock,
-  observeLock,
-  releaseOrKeep,
-  tryExclusive,
-} from "./exclusive.ts";
+import { type Announcement, announcements, listDirectory } from "./announcements.ts";
+import { releaseOrKeep, tryExclusive } from "./exclusive.ts";
+import { holderLiveness, isStillThere, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { LOCK_NAME } from "./layout.ts";
 import type { StorePlatform } from "./types.ts";
 

@@ -10,24 +10,18 @@
  * The rename is the only commit point; success is reported only after the parent's sync, which is what
  * makes it last. Two transactions of one process exclude each other by the same lock; readers see files.
  */
-import { Buffer } from "node:buffer";
 import { AgentqError } from "../errors.ts";
-import { errnoOf, ioError, syncError } from "../platform/durable.ts";
-import { type FileStat, sameFile } from "../platform/files.ts";
-import {
-  type AdmissionPolicy,
-  admitDirectory,
-  admitFile,
-  admitRoot,
-  assertSame,
-  isUnchanged,
-  lstatOrNull,
-} from "./admit.ts";
-import { assertHeld, type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
-import { objectDirectory, payloadPath, type StorePaths } from "./layout.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import type { FileStat } from "../platform/files.ts";
+import { admit } from "./admission.ts";
+import type { AdmissionPolicy } from "./admit.ts";
+import { collect, commit } from "./commit.ts";
+import { type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
+import type { StorePaths } from "./layout.ts";
 import { acquireLock, type LockWait } from "./lock.ts";
-import { readObject, writeAllObjects } from "./payload.ts";
-import { nextRevision, parseFormat, parseState, serializeState, type StoreState } from "./state.ts";
+import { readObject } from "./payload.ts";
+import { nextRevision, type StoreState } from "./state.ts";
+import { serializeState } from "./state-file.ts";
 import type { Revision, StoreLimits, StorePlatform, Token } from "./types.ts";
 
 /** An opened store, as its operations see it. */
@@ -146,171 +140,6 @@ async function runLocked<T>(
   return result;
 }
 
-interface Admitted {
-  readonly root: FileStat;
-  readonly namespace: FileStat;
-  readonly stateFile: FileStat;
-  readonly bytes: Uint8Array;
-  readonly state: StoreState;
-}
-
-const MAX_FORMAT_BYTES = 4096;
-
-/** Root, namespace, format and state are this store's; the state is durable. */
-export function admit(context: StoreContext): Admitted {
-  const { paths, policy, limits } = context;
-  const { files } = context.platform;
-  const root = admitRoot(files, paths.root, policy);
-  const namespace = admitDirectory(files, paths.namespace, policy);
-  admitFormat(context);
-
-  const { stat, bytes } = admitFile(files, paths.state, policy, limits.maxStateBytes);
-  if (context.trusted !== null && equalBytes(context.trusted.bytes, bytes)) {
-    return { root, namespace, stateFile: stat, bytes, state: context.trusted.state };
-  }
-  // Its writer may have died between the rename and the sync: only now will it last.
-  try {
-    files.syncDirectory("admit.sync-parent", paths.namespace);
-  } catch (error) {
-    throw syncError(paths.namespace, error);
-  }
-  const state = parseState(decode(bytes), paths.state);
-  if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
-  return { root, namespace, stateFile: stat, bytes, state };
-}
-
-/** format.json never changes: once it was read, lstat tells whether it still is that file. */
-function admitFormat(context: StoreContext): void {
-  const { paths, policy } = context;
-  const { files } = context.platform;
-  if (context.formatFile !== null && isUnchanged(files, paths.format, context.formatFile)) return;
-  const { stat, bytes } = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
-  const format = parseFormat(decode(bytes), paths.format);
-  if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
-  context.formatFile = stat;
-}
-
-async function commit(
-  context: StoreContext,
-  lock: ExclusiveFile,
-  admitted: Admitted,
-  objects: ReadonlyMap<Token, Uint8Array>,
-  bytes: Uint8Array,
-): Promise<void> {
-  const { paths, platform } = context;
-  const { files } = platform;
-  let written: FileStat;
-  try {
-    await writeObjects(context, objects);
-    written = writeTemp(context, lock, bytes);
-    assertHeld(platform, lock);
-    assertSame(files, paths.root, admitted.root);
-    assertSame(files, paths.namespace, admitted.namespace);
-    assertSame(files, paths.state, admitted.stateFile);
-    rename(context, lock, written);
-  } catch (error) {
-    if (!(error instanceof AgentqError && error.code === "commit-uncertain")) {
-      abort(context, objects);
-    }
-    throw error;
-  }
-  try {
-    files.syncDirectory("state.sync-parent", paths.namespace);
-    assertSame(files, paths.state, written);
-  } catch (error) {
-    const cause = syncError(paths.namespace, error);
-    if (cause.code === "durability-unavailable") throw cause;
-    throw uncertain(paths.state, cause);
-  }
-}
-
-async function writeObjects(
-  context: StoreContext,
-  objects: ReadonlyMap<Token, Uint8Array>,
-): Promise<void> {
-  if (objects.size === 0) return;
-  const { paths, policy } = context;
-  const { files } = context.platform;
-  admitDirectory(files, paths.objects, policy);
-  await writeAllObjects(files, paths, objects);
-  try {
-    files.syncDirectory("objects.sync", paths.objects);
-  } catch (error) {
-    throw syncError(paths.objects, error);
-  }
-}
-
-/** The lock's announcement, empty and private so far, takes the new state. */
-function writeTemp(context: StoreContext, lock: ExclusiveFile, bytes: Uint8Array): FileStat {
-  const { files } = context.platform;
-  const { path, fd } = lock.announcement!;
-  try {
-    files.write("state.write-temp", fd, bytes);
-    files.sync("state.sync-temp", fd);
-    return files.fstat(fd);
-  } catch (error) {
-    throw ioError("write", path, error);
-  }
-}
-
-/** A rename that fails has usually not happened; whether it has is looked at, not assumed. */
-function rename(context: StoreContext, lock: ExclusiveFile, written: FileStat): void {
-  const { files } = context.platform;
-  const { state } = context.paths;
-  const { path: temp, fd } = lock.announcement!;
-  try {
-    files.rename("state.rename", temp, state);
-  } catch (error) {
-    const cause = ioError("replace", state, error);
-    let now: FileStat | null;
-    try {
-      now = lstatOrNull(files, temp);
-    } catch {
-      throw uncertain(state, cause);
-    }
-    // Still under its old name: it wasn't renamed.
-    if (now !== null && sameFile(now, written)) throw cause;
-    throw uncertain(state, cause);
-  }
-  lock.announcement = null;
-  files.close(fd);
-}
-
-function uncertain(path: string, cause: AgentqError): AgentqError {
-  return new AgentqError(
-    "commit-uncertain",
-    `the new ${path} is in place but may not last: ${cause.message}`,
-    { cause, details: { path, ...cause.details } },
-  );
-}
-
-/** Takes back what no state refers to. What can't be removed stays, an orphan for `gc`. */
-function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): void {
-  const { files } = context.platform;
-  for (const object of objects.keys()) {
-    const directory = objectDirectory(context.paths, object);
-    if (lstatOrNull(files, directory) === null) continue;
-    attempt(() => files.unlink("abort.unlink-payload", payloadPath(context.paths, object)));
-    attempt(() => files.rmdir("abort.rmdir-object", directory));
-  }
-}
-
-/** Still under the lock, so that nobody is just starting to read them. Failure is never an error. */
-async function collect(context: StoreContext, released: readonly Token[]): Promise<void> {
-  const { files } = context.platform;
-  const removeDirectory = (object: Token) =>
-    attempt(() => files.rmdir("collect.rmdir", objectDirectory(context.paths, object)));
-  if (released.length === 1) {
-    attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, released[0]!)));
-    removeDirectory(released[0]!);
-    return;
-  }
-  await Promise.allSettled(released.map(async (object) => {
-    await files.unlinkLater("collect.unlink", payloadPath(context.paths, object));
-    removeDirectory(object);
-  }));
-}
-
 function assertWithinLimits(
   context: StoreContext,
   state: StoreState,
@@ -332,37 +161,5 @@ function assertWithinLimits(
         details: { bytes, limit, failed: state.failed.size },
       },
     );
-  }
-}
-
-function mismatch(path: string, storeId: string): AgentqError {
-  return new AgentqError("store-id-mismatch", `${path} isn't of store ${storeId}`, {
-    details: { path },
-  });
-}
-
-/** UTF-8, strictly: a state that isn't is malformed. */
-export function decode(bytes: Uint8Array): string {
-  try {
-    return STRICT_UTF8.decode(bytes);
-  } catch {
-    // Not JSON either, which is what the parser then says.
-    return "\ufffd";
-  }
-}
-
-const STRICT_UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
-  return a.length === b.length &&
-    Buffer.compare(a, b) === 0;
-}
-
-function attempt(action: () => void): boolean {
-  try {
-    action();
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -2,7 +2,9 @@
 import { resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { lstatOrNull } from "./admit.ts";
-import { allAnnouncements, holderLiveness, releaseLeftovers } from "./exclusive.ts";
+import { allAnnouncements } from "./announcements.ts";
+import { releaseLeftovers } from "./exclusive.ts";
+import { holderLiveness } from "./observed-lock.ts";
 import { storePaths } from "./layout.ts";
 import { storePlatform } from "./platform.ts";
 import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";

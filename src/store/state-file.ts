@@ -1,0 +1,213 @@
+/** `state.json` and `format.json` as text: written, and read with everything in them validated. */
+import * as z from "zod/mini";
+import { AgentqError } from "../errors.ts";
+import { PROTOCOL, TOKEN_PATTERN, VERSION } from "./layout.ts";
+import { isPortableSegment, isQueueName } from "./names.ts";
+import {
+  emptyState,
+  type FailedRecord,
+  type QueueEntry,
+  registerQueue,
+  type StoreState,
+} from "./state.ts";
+import type { Json, Reference, Revision } from "./types.ts";
+
+const token = z.string().check(z.regex(TOKEN_PATTERN));
+const decimal = z.string().check(z.regex(/^(?:0|[1-9][0-9]{0,38})$/));
+const count = z.int().check(z.gte(0));
+
+const referenceSchema = z.strictObject({
+  generation: token,
+  object: token,
+  seq: decimal,
+  attempts: count,
+  ordinal: z.optional(count),
+  encoding: z.optional(z.string().check(z.maxLength(64))),
+  deliveries: z.optional(count),
+  owner: z.optional(z.unknown()),
+});
+const slotSchema = z.strictObject({
+  pending: z.nullable(referenceSchema),
+  claimed: z.nullable(referenceSchema),
+});
+const failedSchema = z.strictObject({
+  queue: z.string(),
+  id: z.string(),
+  generation: token,
+  object: token,
+  reason: z.string(),
+  attempts: z.optional(count),
+  encoding: z.optional(z.string().check(z.maxLength(64))),
+  deliveries: z.optional(count),
+});
+const stateSchema = z.strictObject({
+  protocol: z.literal(PROTOCOL),
+  version: z.literal(VERSION),
+  storeId: token,
+  revision: decimal,
+  queues: z.unknown(),
+  failed: z.unknown(),
+});
+const formatSchema = z.strictObject({
+  protocol: z.literal(PROTOCOL),
+  version: z.literal(VERSION),
+  storeId: token,
+  openModes: z.optional(z.literal(true)),
+});
+
+export interface StoreFormat {
+  readonly storeId: string;
+  /** Created with --allow-open-modes: permission bits and owners are not checked. */
+  readonly openModes: boolean;
+}
+
+export function serializeFormat(format: StoreFormat): string {
+  const { storeId, openModes } = format;
+  return JSON.stringify({
+    protocol: PROTOCOL,
+    version: VERSION,
+    storeId,
+    ...(openModes ? { openModes } : {}),
+  }) + "\n";
+}
+
+export function serializeState(state: StoreState): string {
+  const queues: string[] = [];
+  for (const [name, entry] of state.queues) {
+    queues.push(`${JSON.stringify(name)}:${entry.text ??= serializeQueue(entry)}`);
+  }
+  state.failedText ??= serializeFailed(state.failed);
+  return `{"protocol":"${PROTOCOL}","version":${VERSION},"storeId":"${state.storeId}",` +
+    `"revision":"${state.revision}",\n"queues":{${queues.join(",\n")}},\n` +
+    `"failed":${state.failedText}}\n`;
+}
+
+function serializeQueue(entry: QueueEntry): string {
+  const slots: string[] = [];
+  for (const [id, slot] of entry.slots) {
+    slot.text ??= JSON.stringify({ pending: slot.pending, claimed: slot.claimed });
+    slots.push(`${JSON.stringify(id)}:${slot.text}`);
+  }
+  return `{${slots.join(",\n")}}`;
+}
+
+function serializeFailed(failed: Map<string, FailedRecord>): string {
+  const records: string[] = [];
+  for (const [id, record] of failed) {
+    records.push(`${JSON.stringify(id)}:${JSON.stringify(record)}`);
+  }
+  return `{${records.join(",\n")}}`;
+}
+
+/** Reads format.json. Errors: `init-incomplete`, `version-unsupported`, `store-invalid`. */
+export function parseFormat(text: string, path: string): StoreFormat {
+  const { storeId, openModes } = validated(formatSchema, parseDocument(text, path), path);
+  return { storeId, openModes: openModes === true };
+}
+
+/** Reads state.json. Errors as {@link parseFormat}. */
+export function parseState(text: string, path: string): StoreState {
+  const document = validated(stateSchema, parseDocument(text, path), path);
+  const state = emptyState(document.storeId);
+  state.revision = document.revision;
+  const seen: SeenTokens = { path, generations: new Set(), objects: new Set() };
+  for (const [queue, slots] of entriesOf(document.queues, path, "queues")) {
+    if (!isQueueName(queue)) throw invalid(path, `queue name ${JSON.stringify(queue)}`);
+    const entry = registerQueue(state, queue);
+    for (const [id, value] of entriesOf(slots, path, `queue ${queue}`)) {
+      if (!isPortableSegment(id)) throw invalid(path, `ID ${JSON.stringify(id)} in ${queue}`);
+      const slot = validated(slotSchema, value, path, `${queue}/${id}`);
+      const pending = toReference(slot.pending, seen, state.revision);
+      const claimed = toReference(slot.claimed, seen, state.revision);
+      if (pending === null && claimed === null) {
+        throw invalid(path, `${queue}/${id} refers to nothing`);
+      }
+      entry.slots.set(id, { pending, claimed, text: null });
+      state.slots++;
+    }
+  }
+  for (const [failedId, value] of entriesOf(document.failed, path, "failed")) {
+    const record = validated(failedSchema, value, path, `failed/${failedId}`);
+    if (!isPortableSegment(failedId) || !isPortableSegment(record.id)) {
+      throw invalid(path, `failed ID ${JSON.stringify(failedId)}`);
+    }
+    if (!isQueueName(record.queue)) throw invalid(path, `failed/${failedId} names no queue`);
+    once(seen, record.generation, record.object);
+    state.failed.set(failedId, record);
+  }
+  return state;
+}
+
+interface SeenTokens {
+  readonly path: string;
+  readonly generations: Set<string>;
+  readonly objects: Set<string>;
+}
+
+/** A token that two references share would let one release the other's payload. */
+function once(seen: SeenTokens, generation: string, object: string): void {
+  if (seen.generations.has(generation)) throw invalid(seen.path, `generation ${generation} twice`);
+  if (seen.objects.has(object)) throw invalid(seen.path, `object ${object} twice`);
+  seen.generations.add(generation);
+  seen.objects.add(object);
+}
+
+function toReference(
+  value: z.infer<typeof referenceSchema> | null,
+  seen: SeenTokens,
+  revision: Revision,
+): Reference | null {
+  if (value === null) return null;
+  once(seen, value.generation, value.object);
+  const later = value.seq.length - revision.length || (value.seq > revision ? 1 : 0);
+  if (later > 0) throw invalid(seen.path, `seq ${value.seq} is after revision ${revision}`);
+  return value as Reference & { owner?: Json };
+}
+
+function parseDocument(text: string, path: string): unknown {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch (cause) {
+    const state = text === "" ? "empty" : "not complete JSON";
+    throw new AgentqError("init-incomplete", `${path} is ${state}`, { cause, details: { path } });
+  }
+  const header = document as { protocol?: unknown; version?: unknown } | null;
+  if (typeof header !== "object" || header === null || header.protocol !== PROTOCOL) {
+    throw new AgentqError("init-incomplete", `${path} isn't a document of a v2 store`, {
+      details: { path },
+    });
+  }
+  if (header.version !== VERSION) {
+    const version = JSON.stringify(header.version) ?? "none";
+    throw new AgentqError("version-unsupported", `${path} has version ${version}, not ${VERSION}`, {
+      details: { path },
+    });
+  }
+  return document;
+}
+
+function validated<T extends z.core.$ZodType>(
+  schema: T,
+  value: unknown,
+  path: string,
+  where = "",
+): z.output<T> {
+  const result = z.safeParse(schema, value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  const place = [where, ...(issue?.path ?? [])].filter((part) => part !== "").join("/");
+  throw invalid(path, `${place || "document"}: ${issue?.message ?? "wrong shape"}`);
+}
+
+/** Own keys only, so that an ID such as `__proto__` is a name like any other. */
+function entriesOf(value: unknown, path: string, where: string): [string, unknown][] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw invalid(path, `${where} isn't an object`);
+  }
+  return Object.entries(value);
+}
+
+function invalid(path: string, what: string): AgentqError {
+  return new AgentqError("store-invalid", `${path} is malformed: ${what}`, { details: { path } });
+}
