@@ -20,7 +20,7 @@ export async function deliverKept(
 ): Promise<void> {
   const { queue, origin } = session;
   const place = placeOf(context, origin.url, queue.names.branchName);
-  for (const record of await submissions.list()) {
+  for (const record of await submissions.list({ undelivered: true })) {
     if (record.ticket !== null || record.since !== undefined || !isForQueue(record, place)) {
       continue;
     }
@@ -53,7 +53,7 @@ export async function deliverOne(
     const ticket = await deliver(
       session.queue,
       await readSnapshot(session.queue, context.signal),
-      record.submission,
+      record,
       { clock: systemClock, objects: repository.objects, submissions, signal: context.signal },
     );
     return ticket && numberOf(ticket);
@@ -68,6 +68,7 @@ export async function forgetKnown(
   session: LandingSession,
   keep: readonly SubmissionRecord[],
 ): Promise<void> {
+  if (await submissions.count() < FORGET_AFTER) return;
   const { names, origin } = session.queue;
   const kept = new Set(keep.map(({ submission }) => submission));
   const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };
@@ -75,7 +76,5 @@ export async function forgetKnown(
     record.ticket !== null && record.ticket < session.snapshot.next &&
     isForQueue(record, place) && !kept.has(record.submission)
   );
-  if (known.length >= FORGET_AFTER) {
-    await submissions.forget(known.map(({ submission }) => submission));
-  }
+  await submissions.forget(known);
 }

@@ -16,7 +16,7 @@ import { toAgentqError } from "../output/errors.ts";
 export async function run(context: Context): Promise<number> {
   const document: FlushDocument = { schema: "agentq.flush/1", delivered: [], kept: [] };
   const submissions = await openSubmissions(context.stateDirectory);
-  for (const record of await submissions?.list() ?? []) {
+  for (const record of await submissions?.list({ undelivered: true }) ?? []) {
     if (record.ticket !== null) continue;
     const { submission, candidate } = record;
     try {

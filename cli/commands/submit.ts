@@ -12,7 +12,11 @@ import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
 import { checkRequest, newRecord, submit, type SubmitRequest } from "../../src/landing/submit.ts";
-import { createSubmissions, type Submissions } from "../../src/landing/submissions.ts";
+import {
+  createSubmissions,
+  type SubmissionRecord,
+  type Submissions,
+} from "../../src/landing/submissions.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetKnown } from "../deliver.ts";
@@ -49,7 +53,7 @@ export async function run(
     if (flags["no-wait"] === true) return ticket.answered;
     const document = await waitForIt(context, flags, session, ticket.number, me);
     if (document === null) return queued(context, request.candidate, ticket.number, 3);
-    await submissions.forget([ticket.submission]);
+    await submissions.forget([ticket.record]);
     const again = attempt < Number(flags.attempts) &&
       await offerResolution(context, repository, session, document);
     if (!again) return answer(context, document);
@@ -131,7 +135,7 @@ async function keepForLater(
 
 interface Enqueued {
   readonly number: number;
-  readonly submission: string;
+  readonly record: SubmissionRecord;
   /** The exit code with --no-wait. */
   readonly answered: number;
 }
@@ -171,7 +175,7 @@ async function enqueueOnce(
     await forgetKnown(submissions, session, [record]);
     answered = queued(context, request.candidate, number, 0);
   } else context.progress.line(`queued ${request.candidate.slice(0, 12)} as ticket ${number}`);
-  return { number, submission: record.submission, answered };
+  return { number, record, answered };
 }
 
 function queued(context: Context, candidate: Oid, ticket: number, code: number): number {

@@ -33,7 +33,7 @@ export async function run(
     const own = (await submissions.list()).filter((record) =>
       record.ticket === ticket && isForQueue(record, place)
     );
-    await submissions.forget(own.map(({ submission }) => submission));
+    await submissions.forget(own);
   }
   const document = documentOfResult(result);
   context.print(document, () => describeResult(document));

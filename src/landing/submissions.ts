@@ -5,6 +5,10 @@
  *         │ origin out of reach, --offline
  *         └──▶ kept ──claimed by one process──▶ since known ──push──▶ ticket known ──▶ removed
  *
+ *     in the store:  pending │ claimed, owner: a process │ claimed, owner: {ticket} │ gone
+ *
+ * The ticket stands in the claim's note, not in the payload: that takes two syncs instead of five.
+ *
  * `since` is the queue's head before the first attempt: an attempt that got through unseen can only be
  * among the tickets after it. A submission kept offline has none yet; so that two processes that
  * deliver it can't choose two, it is claimed first, and `since` is durable before anything is pushed.
@@ -44,34 +48,57 @@ const buildRecordSchema = () =>
     drops: z.array(z.string()),
     /** Absent: nothing was ever pushed. null: the queue didn't exist. */
     since: z.optional(z.nullable(z.string())),
-    ticket: z.nullable(z.number()),
   });
 
 /** One submission of this machine that has no result yet, as far as is known here. */
-export type SubmissionRecord = z.infer<ReturnType<typeof recordSchema>>;
+export type SubmissionRecord = z.infer<ReturnType<typeof recordSchema>> & {
+  /** Once it is known. */
+  readonly ticket: number | null;
+};
 
 const QUEUE = "submissions";
+
+/** A record's name in the store begins with its candidate, so that others need not be read. */
+function nameOf(record: { candidate: Oid; submission: string }): string {
+  return `${record.candidate.slice(0, 16)}.${record.submission}`;
+}
+
 /** More than anybody has outstanding; a bound for what is read at once. */
 const MAX_RECORDS = 1000;
 
 export interface Submissions {
-  /** All of them, oldest first. */
-  list(): Promise<SubmissionRecord[]>;
-  /** Records a submission, or what is new about it. Durable when it returns. */
+  /** Those that `filter` lets through, oldest first. */
+  list(filter?: SubmissionFilter): Promise<SubmissionRecord[]>;
+  /** How many there are. */
+  count(): Promise<number>;
+  /** Records an intent. Durable when it returns. */
   record(record: SubmissionRecord): Promise<void>;
+  /** Records the ticket that a submission got. Durable when it returns. */
+  settle(record: SubmissionRecord, ticket: number): Promise<void>;
   /** Forgets submissions whose result is known. */
-  forget(submissions: readonly string[]): Promise<void>;
+  forget(records: readonly SubmissionRecord[]): Promise<void>;
   /**
    * Runs `deliver` while this process alone may deliver the submission; null when another process does
-   * already, or when it is gone. `deliver` may record what it learns with the function it is given.
+   * already, or when it is gone. `deliver` says what it learns with the functions it is given.
    */
   exclusively<T>(
-    submission: string,
-    deliver: (
-      record: SubmissionRecord,
-      note: (next: SubmissionRecord) => Promise<void>,
-    ) => Promise<T>,
+    record: SubmissionRecord,
+    deliver: (record: SubmissionRecord, learn: Learn) => Promise<T>,
   ): Promise<T | null>;
+}
+
+/** Narrows a listing to what can be told without reading the records. */
+export interface SubmissionFilter {
+  readonly candidate?: Oid;
+  /** Only those that have no ticket yet. */
+  readonly undelivered?: boolean;
+}
+
+/** Makes what was learned about a submission durable. */
+export interface Learn {
+  /** The branch and the queue's head before the first push. */
+  since(branch: string, head: Oid | null): Promise<void>;
+  ticket(ticket: number): Promise<void>;
 }
 
 /** Where they lie below the state directory. */
@@ -142,19 +169,12 @@ async function initialise(
 }
 
 function onStore(store: Store): Submissions {
-  const parse = (claim: Claim): SubmissionRecord | null => {
-    if (claim.unreadable) return null;
-    const parsed = recordSchema().safeParse(claim.json());
-    // One that a newer agentq wrote is left to it.
-    return parsed.success ? parsed.data : null;
-  };
-
   /** Takes hold of a submission for this process; null when another living one has it. */
-  async function hold(submission: string): Promise<Claim | null> {
+  async function hold(id: string): Promise<Claim | null> {
     for (let attempt = 0; attempt < 3; attempt++) {
-      const [claim] = await store.claim(QUEUE, { id: submission, owner: owner() });
+      const [claim] = await store.claim(QUEUE, { id, owner: owner() });
       if (!claim) return null;
-      if (isOurs(claim.owner)) return claim;
+      if (isOurs(claim.owner) || ticketIn(claim.owner) !== null) return claim;
       if (!isGone(claim.owner)) return null;
       try {
         // Only one of several can release it: the others' receipts are stale then.
@@ -167,55 +187,101 @@ function onStore(store: Store): Submissions {
   }
 
   return {
-    async list() {
-      const infos = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
+    async count() {
+      return (await store.messages({ queue: QUEUE, limit: MAX_RECORDS })).length;
+    },
+    async list({ candidate, undelivered } = {}) {
+      const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
+      const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
+      const infos = all.filter(({ id, reference }) =>
+        id.startsWith(prefix) && !(undelivered && ticketIn(reference.owner ?? null) !== null)
+      );
       if (infos.length === 0) return [];
-      const pending = await store.peek(QUEUE, { count: MAX_RECORDS });
       const records = new Map<string, SubmissionRecord | null>();
-      for (const claim of pending) records.set(claim.receipt.id, parse(claim));
+      if (infos.some(({ state }) => state === "pending")) {
+        for (const claim of await store.peek(QUEUE, { count: MAX_RECORDS })) {
+          records.set(claim.receipt.id, recordOf(claim));
+        }
+      }
       for (const { id, state } of infos) {
         if (state !== "claimed" || records.has(id)) continue;
         // A claimed message is given back as it is, still claimed by whoever holds it.
         const [claim] = await store.claim(QUEUE, { id, owner: owner() });
-        if (claim) records.set(id, parse(claim));
+        if (claim) records.set(id, recordOf(claim));
         if (claim && isOurs(claim.owner)) await store.release([claim.receipt]);
       }
       return infos.flatMap(({ id }) => records.get(id) ?? []);
     },
-    async record(record) {
-      await store.enqueue(QUEUE, record.submission, record as unknown as Json);
+    async record({ ticket: _none, ...record }) {
+      await store.enqueue(QUEUE, nameOf(record), record as unknown as Json);
     },
-    async forget(submissions) {
+    async settle(record, ticket) {
+      const [claim] = await store.claim(QUEUE, { id: nameOf(record), owner: { ticket } });
+      if (!claim || ticketIn(claim.owner) === ticket) return;
+      // Another process was delivering it: it found the same ticket, by the submission's id.
+      await unlessStale(store.renew([claim.receipt], { ticket }));
+    },
+    async forget(records) {
+      const wanted = new Set(records.map(nameOf));
+      if (wanted.size === 0) return;
       const receipts: Receipt[] = [];
-      for (const id of submissions) {
-        for (const { receipt } of await store.claim(QUEUE, { id, owner: owner() })) {
-          receipts.push(receipt);
+      for (const { id, state, receipt } of await store.messages({ queue: QUEUE })) {
+        if (!wanted.has(id)) continue;
+        if (state === "claimed") receipts.push(receipt);
+        else {
+          for (const claim of await store.claim(QUEUE, { id, owner: owner() })) {
+            receipts.push(claim.receipt);
+          }
         }
       }
-      if (receipts.length === 0) return;
-      try {
-        await store.ack(...receipts);
-      } catch (error) {
-        // Another process of ours has just done the same.
-        if (!isAgentqError(error, "stale-generation")) throw error;
-      }
+      // Stale: another process of ours has just done the same.
+      if (receipts.length > 0) await unlessStale(store.ack(...receipts));
     },
-    async exclusively(submission, deliver) {
-      let claim = await hold(submission);
+    async exclusively(wanted, deliver) {
+      let claim = await hold(nameOf(wanted));
       if (claim === null) return null;
+      const record = recordOf(claim);
+      let done = ticketIn(claim.owner) !== null;
       try {
-        const record = parse(claim);
         if (record === null) return null;
-        return await deliver(record, async (next) => {
-          claim = await store.migrate(claim!, () => next as unknown as Json);
+        return await deliver(record, {
+          async since(branch, head) {
+            claim = await store.migrate(
+              claim!,
+              () => ({ ...record, branch, since: head }) as unknown as Json,
+            );
+          },
+          async ticket(ticket) {
+            await unlessStale(store.renew([claim!.receipt], { ticket }));
+            done = true;
+          },
         });
       } finally {
-        await store.release([claim.receipt]).catch((error) => {
-          if (!isAgentqError(error, "stale-generation")) throw error;
-        });
+        if (!done) await unlessStale(store.release([claim.receipt]));
       }
     },
   };
+}
+
+async function unlessStale(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!isAgentqError(error, "stale-generation")) throw error;
+  }
+}
+
+/** The record in a message, with the ticket from its claim; null for one a newer agentq wrote. */
+function recordOf(claim: Claim): SubmissionRecord | null {
+  if (claim.unreadable) return null;
+  const parsed = recordSchema().safeParse(claim.json());
+  return parsed.success ? { ...parsed.data, ticket: ticketIn(claim.owner) } : null;
+}
+
+/** The ticket in a claim's note. */
+function ticketIn(note: Json | null): number | null {
+  const ticket = (note as { ticket?: unknown } | null)?.ticket;
+  return Number.isSafeInteger(ticket) ? ticket as number : null;
 }
 
 function owner(): Json {

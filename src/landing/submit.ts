@@ -103,7 +103,7 @@ export async function submit(
 ): Promise<Submitted> {
   const { submissions, clock, signal } = options;
   if (!options.again) {
-    const earlier = (await submissions.list()).filter((record) =>
+    const earlier = (await submissions.list({ candidate: request.candidate })).filter((record) =>
       isSame(record, place) && record.candidate === request.candidate
     );
     // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet.
@@ -127,11 +127,11 @@ export async function submit(
     ...(signal && { signal }),
   }).catch(async (error) => {
     // Refused for good: there is nothing to come back to.
-    if (isAgentqError(error, "push-refused")) await submissions.forget([record.submission]);
+    if (isAgentqError(error, "push-refused")) await submissions.forget([record]);
     throw error;
   });
   const known = { ...record, ticket: numberOf(ticket) };
-  await submissions.record(known);
+  await submissions.settle(known, known.ticket);
   return { ticket, record: known, fresh: true };
 }
 
@@ -158,7 +158,7 @@ async function resume(
 ): Promise<Submitted | null> {
   const { submissions, signal } = options;
   if (record.ticket === null) {
-    const ticket = await deliver(queue, snapshot, record.submission, options);
+    const ticket = await deliver(queue, snapshot, record, options);
     return ticket && { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
   }
   const newest = numberOf(snapshot.queue);
@@ -169,7 +169,7 @@ async function resume(
     return { ticket, record, fresh: false };
   }
   // The queue was made anew: that ticket is nowhere.
-  await submissions.forget([record.submission]);
+  await submissions.forget([record]);
   return null;
 }
 
@@ -180,27 +180,24 @@ async function resume(
 export async function deliver(
   queue: Queue,
   snapshot: Snapshot,
-  submission: string,
+  wanted: SubmissionRecord,
   options: Pick<SubmitOptions, "clock" | "objects" | "submissions" | "signal">,
 ): Promise<TicketEntry | null> {
-  return await options.submissions.exclusively(submission, async (record, note) => {
+  return await options.submissions.exclusively(wanted, async (record, learn) => {
     if (record.ticket !== null) {
       return record.ticket <= numberOf(snapshot.queue)
         ? await queue.chains.find("queue", snapshot.queue!, record.ticket, options.signal)
         : null;
     }
-    let known = record;
-    if (known.since === undefined) {
-      known = { ...known, branch: queue.names.branchName, since: snapshot.queueHead };
-      await note(known);
-    }
-    const ticket = await enqueue(queue, snapshot, draftOf(known), {
+    const since = record.since === undefined ? snapshot.queueHead : record.since as Oid | null;
+    if (record.since === undefined) await learn.since(queue.names.branchName, since);
+    const ticket = await enqueue(queue, snapshot, draftOf(record), {
       clock: options.clock,
       objects: options.objects,
-      since: known.since as Oid | null,
+      since,
       ...(options.signal && { signal: options.signal }),
     });
-    await note({ ...known, ticket: numberOf(ticket) });
+    await learn.ticket(numberOf(ticket));
     return ticket;
   });
 }
