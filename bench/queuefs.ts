@@ -1,0 +1,307 @@
+/**
+ * Queues beside the plainest correct loop on the same engine, and beside other queues from npm: in one
+ * run, on one disk, in rounds in which all take turns, with an A/A control for every comparison.
+ *
+ *   enqueue+dequeue+ack, one message     at most 1.25× the plain loop's time, on SQLite and Redis
+ *   batches of 100                       at least 5× one at a time, per message
+ *   dequeue+ack with 100, 10,000 and 1,000,000 pending     flat
+ *   beside plainjob (SQLite) and bullmq (Redis)            ahead
+ *
+ * Same durability on both sides: SQLite in WAL mode with synchronous=FULL; Redis once with
+ * appendfsync always and once with everysec. Needs redis-server, and for the others
+ * `npm ci --prefix bench/rivals --ignore-scripts`; without them those lines are left out, with a word.
+ *
+ * Usage: bun bench/queuefs.ts [ROUNDS]. Set TMPDIR to choose the disk.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { Buffer } from "node:buffer";
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { DatabaseSync } from "node:sqlite";
+import { Redis } from "ioredis";
+import type { QueueBackend } from "../src/queuefs/contract.ts";
+import { openBackend } from "../src/queuefs/open.ts";
+import { workerOwner } from "../src/queuefs/owner.ts";
+
+const rounds = Number(process.argv[2] ?? 15);
+const work = fs.mkdtempSync(join(tmpdir(), "agentq-bench-"));
+const PAYLOAD = Buffer.from(
+  JSON.stringify({ job: "resize", image: "a.png", filler: "x".repeat(200) }),
+);
+const TEXT = PAYLOAD.toString();
+const CYCLES = 50;
+const BATCH = 100;
+const owner = workerOwner();
+const children: ChildProcess[] = [];
+
+/** Makes `count` messages go all the way. */
+type Subject = (count: number) => Promise<void> | void;
+
+function agentq(backend: QueueBackend, queue: string): Subject {
+  return async (count) => {
+    for (let i = 0; i < count; i++) {
+      await backend.enqueue(queue, [{ data: PAYLOAD }]);
+      const [message] = await backend.dequeue(queue, { owner, leaseMs: 30_000 });
+      await backend.ack(queue, [message!]);
+    }
+  };
+}
+
+function agentqBatch(backend: QueueBackend, queue: string): Subject {
+  return async (count) => {
+    for (let i = 0; i < count; i += BATCH) {
+      await backend.enqueue(queue, Array.from({ length: BATCH }, () => ({ data: PAYLOAD })));
+      const all = await backend.dequeue(queue, { owner, leaseMs: 30_000, count: BATCH });
+      await backend.ack(queue, all);
+    }
+  };
+}
+
+/** The same tables, one prepared statement a step, nothing else. */
+function plainSqlite(): Subject {
+  const db = new DatabaseSync(join(work, "plain.db"));
+  db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000");
+  db.exec(`CREATE TABLE m (id INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL,
+    message TEXT NOT NULL, data TEXT NOT NULL, status TEXT NOT NULL, started INTEGER);
+    CREATE INDEX s ON m (queue, status, id); CREATE INDEX i ON m (queue, message)`);
+  const insert = db.prepare(
+    "INSERT INTO m (queue, message, data, status) VALUES (?, ?, ?, 'pending')",
+  );
+  const take = db.prepare(`UPDATE m SET status = 'processing', started = ? WHERE id =
+    (SELECT id FROM m WHERE queue = ? AND status = 'pending' ORDER BY id LIMIT 1) RETURNING id, message, data`);
+  const remove = db.prepare("DELETE FROM m WHERE id = ?");
+  return (count) => {
+    for (let i = 0; i < count; i++) {
+      insert.run("q", randomUUID(), TEXT);
+      const row = take.get(Date.now(), "q")!;
+      remove.run(row.id as number);
+    }
+  };
+}
+
+/** Three scripts that do what must be done, and nothing else. */
+async function plainRedis(client: Redis, prefix: string): Promise<Subject> {
+  const load = async (source: string) => await client.script("LOAD", source) as string;
+  const enqueue = await load(
+    "redis.call('SET', KEYS[2] .. ARGV[1], ARGV[2]) redis.call('RPUSH', KEYS[1], ARGV[1])",
+  );
+  const dequeue = await load(`local id = redis.call('LPOP', KEYS[1]) if not id then return nil end
+    redis.call('ZADD', KEYS[3], ARGV[1], id) return {id, redis.call('GET', KEYS[2] .. id)}`);
+  const ack = await load(
+    "redis.call('DEL', KEYS[2] .. ARGV[1]) return redis.call('ZREM', KEYS[3], ARGV[1])",
+  );
+  const keys = [`${prefix}:pending`, `${prefix}:msg:`, `${prefix}:processing`];
+  return async (count) => {
+    for (let i = 0; i < count; i++) {
+      await client.evalsha(enqueue, 3, ...keys, randomUUID(), TEXT);
+      const [id] = await client.evalsha(dequeue, 3, ...keys, Date.now()) as string[];
+      await client.evalsha(ack, 3, ...keys, id!);
+    }
+  };
+}
+
+/** plainjob: add, mark as processing, read, mark as done; the others' syncs. */
+async function plainjob(): Promise<Subject | null> {
+  const engine = "bun:sqlite";
+  const library = new URL("./rivals/node_modules/plainjob/dist/plainjob.js", import.meta.url).href;
+  try {
+    const [{ Database }, { bun, defineQueue }] = [await import(engine), await import(library)];
+    const database = new Database(join(work, "plainjob.db"), { strict: true });
+    const silent = { error() {}, warn() {}, info() {}, debug() {} };
+    const queue = defineQueue({ connection: bun(database), logger: silent });
+    database.exec("PRAGMA synchronous = FULL");
+    return (count) => {
+      for (let i = 0; i < count; i++) {
+        queue.add("q", TEXT);
+        const { id } = queue.getAndMarkJobAsProcessing("q");
+        queue.getJobById(id);
+        queue.markJobAsDone(id);
+      }
+    };
+  } catch (error) {
+    return missing("plainjob", error);
+  }
+}
+
+/** bullmq: add, get the next job, complete it; nothing is kept. */
+async function bullmq(port: number): Promise<{ one: Subject; batch: Subject } | null> {
+  const library = new URL("./rivals/node_modules/bullmq/dist/esm/index.js", import.meta.url).href;
+  try {
+    const { Queue, Worker } = await import(library);
+    const connection = { host: "127.0.0.1", port, maxRetriesPerRequest: null };
+    const queue = new Queue("q", { connection, defaultJobOptions: { removeOnComplete: true } });
+    const worker = new Worker("q", null, { connection, autorun: false });
+    await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
+    const finish = async (count: number) => {
+      for (let i = 0; i < count; i++) {
+        const job = await worker.getNextJob("token");
+        await job.moveToCompleted(null, "token", false);
+      }
+    };
+    return {
+      one: async (count) => {
+        for (let i = 0; i < count; i++) {
+          await queue.add("job", TEXT);
+          await finish(1);
+        }
+      },
+      batch: async (count) => {
+        for (let i = 0; i < count; i += BATCH) {
+          await queue.addBulk(Array.from({ length: BATCH }, () => ({ name: "job", data: TEXT })));
+          await finish(BATCH);
+        }
+      },
+    };
+  } catch (error) {
+    return missing("bullmq", error);
+  }
+}
+
+function missing(name: string, error: unknown): null {
+  console.log(`  (${name} left out: ${String(error).split("\n")[0]})`);
+  return null;
+}
+
+async function time(subject: Subject, count: number): Promise<number> {
+  const started = performance.now();
+  await subject(count);
+  return (performance.now() - started) * 1000 / count;
+}
+
+const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
+
+/** Lets all take turns, each round beginning with another, and prints medians and ratios. */
+async function compare(
+  title: string,
+  subjects: Record<string, [Subject, count: number]>,
+  target: string,
+): Promise<void> {
+  const names = Object.keys(subjects);
+  const times = new Map<string, number[]>(names.map((name) => [name, []]));
+  for (const name of names) await time(subjects[name]![0], subjects[name]![1]); // Warm.
+  for (let round = 0; round < rounds; round++) {
+    for (let i = 0; i < names.length; i++) {
+      const name = names[(i + round) % names.length]!;
+      times.get(name)!.push(await time(...subjects[name]!));
+    }
+  }
+  const [first] = names;
+  const line = names.map((name) => {
+    const ratios = times.get(name)!.map((value, i) => value / times.get(first!)![i]!);
+    const ratio = name === first ? "" : ` (${median(ratios).toFixed(2)}×)`;
+    return `${name} ${median([...times.get(name)!]).toFixed(1)} µs${ratio}`;
+  });
+  console.log(`${title}\n  ${line.join(" · ")}\n  held to: ${target}`);
+}
+
+/** Fills a queue step by step and measures dequeue+ack at each size. */
+async function flat(name: string, backend: QueueBackend, sizes: readonly number[]): Promise<void> {
+  await backend.create("deep");
+  const results: string[] = [];
+  let pending = 0;
+  for (const size of sizes) {
+    for (; pending < size; pending += Math.min(1000, size - pending)) {
+      const count = Math.min(1000, size - pending);
+      await backend.enqueue("deep", Array.from({ length: count }, () => ({ data: PAYLOAD })));
+    }
+    const times: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const started = performance.now();
+      for (let i = 0; i < 5; i++) {
+        const [message] = await backend.dequeue("deep", { owner, leaseMs: 30_000 });
+        await backend.ack("deep", [message!]);
+        pending--;
+      }
+      times.push((performance.now() - started) * 1000 / 5);
+    }
+    results.push(`${size.toLocaleString("en")}: ${median(times).toFixed(1)} µs`);
+  }
+  console.log(
+    `${name}: dequeue+ack by messages pending\n  ${results.join(" · ")}\n  held to: flat`,
+  );
+}
+
+async function startRedis(sync: string): Promise<number> {
+  const port = 20_000 + Math.floor(Math.random() * 20_000);
+  const dir = join(work, `redis-${sync}`);
+  fs.mkdirSync(dir);
+  const options = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
+  const child = spawn("redis-server", [...options, "--appendonly", "yes", "--appendfsync", sync], {
+    stdio: "ignore",
+  });
+  children.push(child);
+  const client = new Redis({ port, lazyConnect: true, retryStrategy: () => 50 });
+  client.on("error", () => {});
+  await client.connect().catch(() => {});
+  while (client.status !== "ready") await new Promise((resolve) => setTimeout(resolve, 50));
+  await client.quit();
+  return port;
+}
+
+try {
+  const sqlite = await openBackend(`sqlite:${join(work, "agentq.db")}`, { create: true });
+  await sqlite.create("q");
+  const [one, plain] = [agentq(sqlite, "q"), plainSqlite()];
+  await compare("sqlite: enqueue+dequeue+ack", {
+    "plain loop": [plain, CYCLES],
+    "agentq": [one, CYCLES],
+    "plain loop again": [plain, CYCLES],
+  }, "agentq at most 1.25×");
+  await compare(`sqlite: ${BATCH} at a time, per message`, {
+    "batches": [agentqBatch(sqlite, "q"), BATCH * 5],
+    "one at a time": [one, CYCLES],
+    "batches again": [agentqBatch(sqlite, "q"), BATCH * 5],
+  }, "one at a time at least 5×");
+  const job = await plainjob();
+  if (job) {
+    await compare("sqlite: beside plainjob, same syncs, same steps", {
+      "agentq": [one, CYCLES],
+      "plainjob": [job, CYCLES],
+      "agentq again": [one, CYCLES],
+    }, "plainjob more than 1×");
+  }
+  await flat("sqlite", sqlite, [100, 10_000, 1_000_000]);
+  await sqlite.close();
+
+  for (const sync of ["always", "everysec"]) {
+    const port = await startRedis(sync);
+    const redis = await openBackend(`redis://127.0.0.1:${port}?timeout=60000`);
+    await redis.create("q");
+    const client = new Redis({ port });
+    const [ours, bare] = [agentq(redis, "q"), await plainRedis(client, "{plain}")];
+    const title = `redis (appendfsync ${sync})`;
+    await compare(`${title}: enqueue+dequeue+ack`, {
+      "plain scripts": [bare, CYCLES * 4],
+      "agentq": [ours, CYCLES * 4],
+      "plain scripts again": [bare, CYCLES * 4],
+    }, "agentq at most 1.25×");
+    await compare(`${title}: ${BATCH} at a time, per message`, {
+      "batches": [agentqBatch(redis, "q"), BATCH * 5],
+      "one at a time": [ours, CYCLES * 4],
+      "batches again": [agentqBatch(redis, "q"), BATCH * 5],
+    }, "one at a time at least 5×");
+    const bull = await bullmq(port);
+    if (bull) {
+      await compare(`${title}: beside bullmq`, {
+        "agentq": [ours, CYCLES * 4],
+        "bullmq": [bull.one, CYCLES * 4],
+        "agentq again": [ours, CYCLES * 4],
+      }, "bullmq more than 1×");
+      await compare(`${title}: beside bullmq, ${BATCH} at a time, per message`, {
+        "agentq": [agentqBatch(redis, "q"), BATCH * 5],
+        "bullmq": [bull.batch, BATCH],
+        "agentq again": [agentqBatch(redis, "q"), BATCH * 5],
+      }, "bullmq more than 1×");
+    }
+    if (sync === "everysec") await flat("redis", redis, [100, 10_000, 1_000_000]);
+    await redis.close();
+    client.disconnect();
+  }
+} finally {
+  for (const child of children) child.kill("SIGKILL");
+  fs.rmSync(work, { recursive: true, force: true });
+}
+process.exit(0);
