@@ -1,0 +1,101 @@
+/** The verdict on one ticket: everything between reading it and publishing its result. */
+import { throwIfAborted } from "../platform/clock.ts";
+import type { Oid } from "../git/types.ts";
+import type { TicketEntry } from "./chain.ts";
+import { faultOf } from "./faults.ts";
+import { alreadyPublished } from "./half-state.ts";
+import type { LanderOptions, Stop } from "./lander-options.ts";
+import type { HeldLock } from "./lock.ts";
+import type { Verdict } from "./result.ts";
+import type { Snapshot } from "./snapshot.ts";
+import type { Left } from "./workshop.ts";
+
+/** Thrown into running work when a control entry makes it pointless. */
+class ControlChanged extends Error {}
+
+export type Judgement =
+  | "again"
+  | "lost"
+  | { readonly kind: "verdict"; readonly verdict: Verdict }
+  | { readonly kind: "stop"; readonly stop: Stop };
+
+/** Finds the verdict on a ticket: everything between reading it and publishing its result. */
+export async function judge(
+  held: HeldLock,
+  at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
+  options: LanderOptions,
+): Promise<Judgement> {
+  const { workshop, signal } = options;
+  const { snapshot, ticket } = at;
+  const number = ticket.message.ticket;
+  const { tip } = snapshot;
+  const work = new AbortController();
+  const onEnd = () => work.abort(signal.reason);
+  const onLost = () => work.abort(held.signal.reason);
+  signal.addEventListener("abort", onEnd, { once: true });
+  held.signal.addEventListener("abort", onLost, { once: true });
+  held.onControl((control) => {
+    if (control.paused || control.cancelled.includes(number)) work.abort(new ControlChanged());
+  });
+  const progress = (text: string) => options.onProgress?.(`ticket ${number}: ${text}`);
+  const given = (verdict: Verdict): Judgement => ({ kind: "verdict", verdict });
+  try {
+    const mergedOnto = await alreadyPublished(at, held, workshop, work.signal);
+    if (mergedOnto !== null) {
+      progress("already on the branch, by an interrupted publication");
+      return given({ kind: "recovered", tip: mergedOnto, landed: tip!, by: null });
+    }
+    if (held.control().cancelled.includes(number)) return given({ kind: "cancelled" });
+
+    const admitted = await workshop.admit(ticket, tip, work.signal);
+    if (admitted?.verdict === "left") return { kind: "stop", stop: leave(number, admitted) };
+    if (admitted) return given({ kind: "refused", refusal: admitted });
+    progress("merging");
+    const merge = await workshop.merge(ticket, tip, work.signal);
+    if (merge.verdict === "refused") return given({ kind: "refused", refusal: merge });
+    progress("verifying");
+    const verified = await workshop.verify(ticket, tip, merge, work.signal);
+    if (verified.verdict === "refused") {
+      return given({ kind: "refused", refusal: verified, tree: merge.tree, base: merge.base });
+    }
+    return given({ kind: "landed", merge, verified });
+  } catch (error) {
+    if (held.signal.aborted) return "lost";
+    if (error instanceof ControlChanged || work.signal.reason instanceof ControlChanged) {
+      return "again";
+    }
+    throwIfAborted(signal);
+    return onFailure(held, number, error, options);
+  } finally {
+    held.onControl(null);
+    signal.removeEventListener("abort", onEnd);
+    held.signal.removeEventListener("abort", onLost);
+  }
+}
+
+function leave(ticket: number, left: Left): Stop {
+  return { why: "left", ticket, because: left.why };
+}
+
+/**
+ * The checks of a ticket could not be run. A fault of this machine or of the origin is thrown: it says
+ * nothing about the ticket. Anything else is counted in the lock chain, so that other machines get
+ * their chance, and only after `attempts` of them is the ticket refused rather than left to wedge the
+ * queue.
+ */
+function onFailure(
+  held: HeldLock,
+  ticket: number,
+  error: unknown,
+  options: LanderOptions,
+): Judgement {
+  const fault = faultOf(error);
+  if (fault === "machine" || fault === "origin") throw error;
+  const control = held.control();
+  const before = control.failures?.ticket === ticket ? control.failures.count : 0;
+  if (fault === "ticket" || before + 1 >= options.attempts) {
+    return { kind: "verdict", verdict: { kind: "failed", error } };
+  }
+  held.setControl({ ...control, failures: { ticket, count: before + 1 } });
+  return { kind: "stop", stop: { why: "failed", ticket, error } };
+}
