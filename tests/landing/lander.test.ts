@@ -1,0 +1,362 @@
+/** One lander at a time against one situation each: what the random lives can't single out. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
+import type { Oid } from "../../src/git/types.ts";
+import type { ResultEntry } from "../../src/landing/chain.ts";
+import { pauseQueue, readControl, resumeQueue } from "../../src/landing/control.ts";
+import { type DutyOptions, landQueue, waitForTicket } from "../../src/landing/duty.ts";
+import { enqueue } from "../../src/landing/enqueue.ts";
+import { acquireLock, createLockWatch, holderOf } from "../../src/landing/lock.ts";
+import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
+import { statusOf } from "../../src/landing/status.ts";
+import type { Workshop } from "../../src/landing/workshop.ts";
+import { createFakeOrigin, fakeCommit, type FakeOrigin } from "./fake-origin.ts";
+import { createFakeWorkshop, type FakeChecks } from "./fake-workshop.ts";
+import { createWorld, type World } from "./world.ts";
+
+const BRANCH = "refs/heads/main";
+const LOCK = "refs/weave/main/lock";
+
+interface Scene {
+  world: World;
+  fake: FakeOrigin;
+  base: Oid;
+  queue: Queue;
+  duty(who: string, checks?: FakeChecks, change?: Partial<Workshop>): DutyOptions;
+  submit(name: string, parents?: Oid[]): Promise<Oid>;
+  /** Lands everything as `who`. */
+  land(who: string, checks?: FakeChecks, change?: Partial<Workshop>): Promise<ResultEntry[]>;
+  run<T>(work: Promise<T>): Promise<T>;
+}
+
+async function scene(): Promise<Scene> {
+  const world = createWorld(7);
+  const fake = createFakeOrigin();
+  const base = fakeCommit(fake, [], "base");
+  fake.refs.set(BRANCH, base);
+  const { queue } = await openQueue(fake.as("me"), { namespace: "refs/weave", branch: "main" });
+  const run = <T>(work: Promise<T>) => world.run(work, { orderly: true, maxSteps: 20_000 });
+  const made: Scene = {
+    world,
+    fake,
+    base,
+    queue,
+    run,
+    duty: (who, checks = {}, change = {}) => ({
+      clock: world.clock(who),
+      me: who,
+      ttl: 3000,
+      poll: 1000,
+      attempts: 3,
+      workshop: async () => ({ ...createFakeWorkshop(fake, checks), ...change }),
+      signal: new AbortController().signal,
+    }),
+    async submit(name, parents = [base]) {
+      const candidate = fakeCommit(fake, parents, name);
+      await run(enqueue(queue, await readSnapshot(queue), {
+        candidate,
+        submitter: name,
+        verifyCmd: null,
+        verifyTimeout: 1,
+        submission: name,
+        submittedAt: 1,
+        title: null,
+        drops: [],
+      }, { clock: world.clock(name), objects: fake.reader() }));
+      return candidate;
+    },
+    async land(who, checks, change) {
+      const results: ResultEntry[] = [];
+      await run(landQueue(queue, await readSnapshot(queue), {
+        ...made.duty(who, checks, change),
+        watch: false,
+        onResult: (entry) => results.push(entry),
+      }));
+      return results;
+    },
+  };
+  return made;
+}
+
+const reasons = (results: ResultEntry[]) => results.map(({ message }) => message.reason);
+
+describe("landing", () => {
+  test("tickets land in order, by one push each, and the lock is free afterwards", async () => {
+    const { fake, queue, submit, land } = await scene();
+    const first = await submit("one");
+    await submit("two");
+    const before = fake.moves.length;
+    const results = await land("lander");
+    assert.deepEqual(reasons(results), ["landed", "landed"]);
+    assert.equal(results[0]!.message.landed, first, "a fast-forward makes no merge commit");
+    assert.equal(fake.refs.get(BRANCH), results[1]!.message.landed);
+    // Acquire, two landings of three refs, release.
+    assert.equal(fake.moves.length - before, 1 + 3 + 3 + 1);
+    assert.equal(holderOf((await readSnapshot(queue)).lock), null);
+  });
+
+  test("a branch that doesn't exist yet begins with the first landing", async () => {
+    const { fake, submit, land } = await scene();
+    fake.refs.delete(BRANCH);
+    const first = await submit("one", []);
+    const [result] = await land("lander");
+    assert.equal(result!.message.landed, first);
+    assert.equal(result!.message.tip, "0".repeat(40));
+    assert.equal(fake.refs.get(BRANCH), first);
+  });
+
+  test("a candidate pushed to the branch by hand has nothing to land", async () => {
+    const { fake, submit, land } = await scene();
+    const candidate = await submit("one");
+    fake.refs.set(BRANCH, candidate);
+    assert.deepEqual(reasons(await land("lander")), ["nothing to land"]);
+  });
+
+  test("the verdict on a tip counts for that tip only", async () => {
+    const { fake, base, submit, land } = await scene();
+    await submit("one");
+    const verified: (Oid | null)[] = [];
+    const outside = fakeCommit(fake, [base], "outside");
+    await land("lander", {
+      verified: (_commit, tip) => {
+        verified.push(tip);
+        if (verified.length === 1) fake.refs.set(BRANCH, outside);
+      },
+    });
+    assert.deepEqual(verified, [base, outside]);
+  });
+
+  test("a control entry during the landing push doesn't cost a second verification", async () => {
+    const { fake, queue, world, submit, run, land } = await scene();
+    await submit("one");
+    let verifications = 0;
+    await land("lander", {
+      verified: () => verifications++,
+      step: async () => {
+        if (verifications > 0) return;
+        // Someone says resume with nothing to lift: then pause and resume, two entries.
+        const control = { clock: world.clock("op"), by: "op" };
+        await pauseQueue(queue, await readSnapshot(queue), "x", control);
+        await resumeQueue(queue, await readSnapshot(queue), null, control);
+      },
+    });
+    assert.equal(verifications, 1);
+    assert.notEqual(fake.refs.get(BRANCH), undefined);
+    await run(Promise.resolve());
+  });
+});
+
+describe("checks that can't be run", () => {
+  test("are left to others twice, then refused, so that the queue goes on", async () => {
+    const { submit, land } = await scene();
+    await submit("bad");
+    await submit("good");
+    let tries = 0;
+    const results = await land("lander", {
+      fail(ticket) {
+        if (ticket.message.submitter !== "bad") return;
+        tries++;
+        throw new AgentqError("command-not-started", "sh could not be started");
+      },
+    });
+    assert.equal(tries, 3);
+    assert.deepEqual(reasons(results), ["land failed", "landed"]);
+    assert.match(results[0]!.message.report!, /sh could not be started/);
+  });
+
+  test("count across machines, in the lock chain", async () => {
+    const { queue, submit, run, duty } = await scene();
+    await submit("bad");
+    const broken: FakeChecks = {
+      fail() {
+        throw new AgentqError("command-not-started", "no sh");
+      },
+    };
+    for (const [who, left] of [["m1", 1], ["m2", 2]] as const) {
+      const options = duty(who, broken);
+      const waited = await run(
+        waitForTicket(queue, await readSnapshot(queue), 0, { ...options, timeout: 500 }),
+      );
+      assert.equal(waited, null);
+      const control = await readControl(queue, (await readSnapshot(queue)).lock);
+      assert.deepEqual(control.failures, { ticket: 0, count: left });
+    }
+    const result = await run(
+      waitForTicket(queue, await readSnapshot(queue), 0, { ...duty("m3", broken), timeout: 500 }),
+    );
+    assert.equal(result!.message.reason, "land failed");
+  });
+
+  test("for a fault of the machine nothing is said about the ticket", async () => {
+    const { queue, fake, submit, land } = await scene();
+    await submit("good");
+    const full = Object.assign(new Error("no space"), { code: "ENOSPC", syscall: "write" });
+    await assert.rejects(
+      land("broken", {
+        fail() {
+          throw full;
+        },
+      }),
+      full,
+    );
+    assert.equal(holderOf((await readSnapshot(queue)).lock), null, "the lock was given back");
+    assert.equal(fake.refs.get("refs/weave/main/done"), undefined);
+    assert.deepEqual(reasons(await land("healthy")), ["landed"]);
+  });
+
+  test("an unsafe tree is the ticket's own fault, at once", async () => {
+    const { submit, land } = await scene();
+    await submit("evil");
+    const results = await land("lander", {
+      fail() {
+        throw new AgentqError("unsafe-path", "the tree names .git");
+      },
+    });
+    assert.deepEqual(reasons(results), ["land failed"]);
+  });
+
+  test("a ticket that isn't for this lander stops it there", async () => {
+    const { queue, run, submit, duty } = await scene();
+    await submit("other");
+    const end = await run(landQueue(queue, await readSnapshot(queue), {
+      ...duty("lander", {}, { admit: async () => ({ verdict: "left", why: "not here" }) }),
+      watch: false,
+    }));
+    assert.deepEqual(end, { why: "left", ticket: 0, because: "not here" });
+  });
+});
+
+describe("an origin that refuses the landing", () => {
+  test("is asked once a run, and after three the ticket is refused with its words", async () => {
+    const { fake, submit, land } = await scene();
+    await submit("one");
+    await submit("two");
+    let asked = 0;
+    const refuseBranch = (who: string) => ({
+      push: (updates: readonly { ref: string }[]) => {
+        if (!updates.some(({ ref }) => ref === BRANCH)) return "none" as const;
+        asked++;
+        return { refuse: `not on a Friday, ${who}` };
+      },
+    });
+    for (const who of ["a", "b"]) {
+      fake.interference = refuseBranch(who);
+      await assert.rejects(land(who), (error) => isAgentqError(error, "push-refused"));
+    }
+    assert.equal(asked, 2);
+    fake.interference = {
+      push: (updates) => {
+        const first = !fake.refs.has("refs/weave/main/done");
+        const branch = updates.some(({ ref }) => ref === BRANCH);
+        return first && branch ? { refuse: "not on a Friday" } : "none";
+      },
+    };
+    const results = await land("c");
+    assert.deepEqual(reasons(results), ["land failed", "landed"]);
+    assert.match(results[0]!.message.report!, /not on a Friday/);
+  });
+});
+
+describe("a rewound branch", () => {
+  test("stops landers and is shown, until its tip is accepted", async () => {
+    const { fake, base, queue, world, run, submit, land } = await scene();
+    await submit("one");
+    await land("lander");
+    fake.refs.set(BRANCH, base);
+    await submit("two");
+    await assert.rejects(land("lander"), (error) => isAgentqError(error, "branch-rewound"));
+    const status = async () =>
+      await statusOf(queue, await readSnapshot(queue), {
+        remote: "origin",
+        limit: 10,
+        submissions: [],
+        contains: async () => false,
+      });
+    assert.equal((await status()).rewound, true);
+    const control = { clock: world.clock("op"), by: "op" };
+    const wrong = fakeCommit(fake, [], "elsewhere");
+    await assert.rejects(
+      run(resumeQueue(queue, await readSnapshot(queue), wrong, control)),
+      (error) => isAgentqError(error, "tip-moved"),
+    );
+    await run(resumeQueue(queue, await readSnapshot(queue), base, control));
+    assert.equal((await status()).rewound, false);
+    assert.deepEqual(reasons(await land("lander")), ["landed"]);
+    assert.equal((await status()).rewound, false);
+  });
+
+  test("isn't confused with a landing that was applied by halves", async () => {
+    const { fake, base, submit, land } = await scene();
+    await submit("one");
+    let halves = 0;
+    fake.interference = {
+      push: (updates) => {
+        if (!updates.some(({ ref }) => ref === BRANCH) || halves++ > 0) return "none";
+        return { half: updates.flatMap(({ ref }, i) => (ref === BRANCH ? [] : [i])) };
+      },
+    };
+    const [result] = await land("lander");
+    assert.equal(halves, 2, "the branch was moved by a second push");
+    assert.equal(fake.refs.get(BRANCH), result!.message.landed);
+    assert.notEqual(fake.refs.get(BRANCH), base);
+  });
+});
+
+describe("the lock", () => {
+  test("a waiter counts from when it first saw a head, by its own clock", () => {
+    let now = 1000;
+    const watch = createLockWatch({
+      monotonic: () => now,
+      wall: () => 0,
+      random: () => 0,
+      sleep: async () => {},
+    });
+    assert.equal(watch.unchangedFor("a"), 0);
+    now += 500;
+    assert.equal(watch.unchangedFor("a"), 500);
+    assert.equal(watch.unchangedFor("b"), 0);
+    now += 500;
+    assert.equal(watch.unchangedFor("a"), 0, "seen again after another: a new beginning");
+  });
+
+  test("a holder that was taken over learns it and its signal is aborted", async () => {
+    const { queue, world, run } = await scene();
+    const old = await acquireLock(queue, await readSnapshot(queue), {
+      clock: world.clock("old"),
+      me: "old",
+      ttl: 3000,
+    });
+    const taken = await acquireLock(queue, await readSnapshot(queue), {
+      clock: world.clock("new"),
+      me: "new",
+      ttl: 3000,
+    });
+    assert.ok(old && taken);
+    await run(
+      new Promise<void>((resolve) => {
+        old.signal.addEventListener("abort", () => resolve());
+      }),
+    );
+    assert.ok(isAgentqError(old.signal.reason, "lease-lost"));
+    await run(taken.release());
+    assert.equal(holderOf((await readSnapshot(queue)).lock), null);
+    await old.release();
+    assert.equal(holderOf((await readSnapshot(queue)).lock), null, "the loser releases nothing");
+  });
+
+  test("renewals stop with the release", async () => {
+    const { fake, queue, world, run } = await scene();
+    const held = await acquireLock(queue, await readSnapshot(queue), {
+      clock: world.clock("me"),
+      me: "me",
+      ttl: 3000,
+    });
+    await run(world.clock("other").sleep(10_000));
+    const renewed = fake.moves.filter(({ ref }) => ref === LOCK).length;
+    assert.ok(renewed >= 10, `${renewed} entries in ten seconds`);
+    await run(held!.release());
+    await run(world.clock("other").sleep(10_000));
+    assert.equal(fake.moves.filter(({ ref }) => ref === LOCK).length, renewed + 1);
+  });
+});

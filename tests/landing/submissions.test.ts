@@ -1,0 +1,197 @@
+/** Submissions survive whatever happens between the intent and the result, and are delivered once. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { test } from "node:test";
+import { isAgentqError } from "../../src/errors.ts";
+import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
+import { deliver, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
+import {
+  createSubmissions,
+  openSubmissions,
+  submissionsDirectory,
+} from "../../src/landing/submissions.ts";
+import { openStore } from "../../src/store/mod.ts";
+import { systemClock } from "../../src/platform/clock.ts";
+import { tempDir } from "../helpers/git.ts";
+import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
+
+const place: SubmitPlace = {
+  repository: "/clone/.git",
+  remote: "origin",
+  url: "fake://origin",
+  namespace: "refs/weave",
+  branch: "main",
+};
+
+async function setting() {
+  const state = tempDir();
+  const fake = createFakeOrigin();
+  const base = fakeCommit(fake, [], "base");
+  fake.refs.set("refs/heads/main", base);
+  const candidate = fakeCommit(fake, [base], "work");
+  const submissions = await createSubmissions(state);
+  const { queue } = await openQueue(fake.as("me"), { namespace: "refs/weave", branch: "main" });
+  const request = { candidate, verifyCmd: null, verifyTimeout: 1.5, title: null, drops: [] };
+  const options = {
+    clock: systemClock,
+    me: "me",
+    objects: fake.reader(),
+    submissions,
+    again: false,
+  };
+  const tickets = async () => (await readSnapshot(queue)).queue?.message.ticket ?? -1;
+  return { state, fake, candidate, submissions, queue, request, options, tickets };
+}
+
+test("the intent is there before the push, the ticket after it, and nothing once it is forgotten", async () => {
+  const { fake, queue, request, options, submissions, candidate } = await setting();
+  let seen: unknown;
+  fake.interference = {
+    step: async (operation) => {
+      if (operation === "push") seen ??= (await submissions.list())[0];
+    },
+  };
+  const { record, ticket } = await submit(
+    queue,
+    await readSnapshot(queue),
+    request,
+    place,
+    options,
+  );
+  assert.deepEqual(
+    [(seen as typeof record).submission, (seen as typeof record).ticket],
+    [record.submission, null],
+  );
+  assert.equal(ticket.message.verify_timeout, 2, "whole seconds, rounded up");
+  assert.deepEqual((await submissions.list()).map((one) => [one.candidate, one.ticket]), [
+    [candidate, 0],
+  ]);
+  assert.deepEqual(await submissions.list({ undelivered: true }), []);
+  await submissions.forget([record]);
+  assert.deepEqual(await submissions.list(), []);
+  assert.equal(await submissions.count(), 0);
+});
+
+for (const fault of ["lost-answer", "lost-request"] as const) {
+  test(`a run that died with its push's ${fault} is continued by the next: one ticket`, async () => {
+    const { fake, queue, request, options, tickets } = await setting();
+    const before = await readSnapshot(queue);
+    fake.interference = {
+      push: () => fault,
+      step: async (operation) => {
+        // The process never gets to read the refs again.
+        if (operation === "refs") throw new Error("killed");
+      },
+    };
+    await assert.rejects(submit(queue, before, request, place, options), /killed/);
+    fake.interference = {};
+    const again = await submit(queue, await readSnapshot(queue), request, place, options);
+    assert.equal(again.fresh, false);
+    assert.equal(again.ticket.message.ticket, 0);
+    assert.equal(await tickets(), 0);
+    const third = await submit(queue, await readSnapshot(queue), request, place, options);
+    assert.equal(third.ticket.oid, again.ticket.oid);
+  });
+}
+
+test("--again makes a second ticket; another clone's submission of the same commit is its own", async () => {
+  const { queue, request, options, tickets } = await setting();
+  await submit(queue, await readSnapshot(queue), request, place, options);
+  await submit(queue, await readSnapshot(queue), request, place, { ...options, again: true });
+  assert.equal(await tickets(), 1);
+  const elsewhere = { ...place, repository: "/other/.git" };
+  await submit(queue, await readSnapshot(queue), request, elsewhere, options);
+  assert.equal(await tickets(), 2);
+});
+
+test("a submission the origin refuses for good leaves nothing behind", async () => {
+  const { fake, queue, request, options, submissions } = await setting();
+  fake.interference = { push: () => ({ refuse: "no" }) };
+  await assert.rejects(
+    submit(queue, await readSnapshot(queue), request, place, options),
+    (error) => isAgentqError(error, "push-refused"),
+  );
+  assert.deepEqual(await submissions.list(), []);
+});
+
+test("a ticket of a queue that was made anew is not waited for", async () => {
+  const { fake, queue, request, options } = await setting();
+  await submit(queue, await readSnapshot(queue), request, place, options);
+  fake.refs.delete("refs/weave/main/queue");
+  const fresh = await submit(queue, await readSnapshot(queue), request, place, options);
+  assert.equal(fresh.fresh, true);
+});
+
+test("one kept offline is delivered once, by whoever comes first", async () => {
+  const { fake, queue, request, options, submissions, state, tickets } = await setting();
+  const record = newRecord(request, place, { submitter: "me", now: 1 });
+  await submissions.record(record);
+  const other = (await openSubmissions(state))!;
+  let nested: unknown = "not run";
+  fake.interference = {
+    step: async (operation) => {
+      if (operation !== "push" || nested !== "not run") return;
+      nested = undefined;
+      // The store believes the claim to be this process's own; another process's is left alone.
+      const store = await openStore(submissionsDirectory(state));
+      const [info] = await store.messages({ state: "claimed" });
+      await store.renew([info!.receipt], {
+        pid: 1,
+        startTime: "another",
+        pidNamespace: null,
+        bootId: null,
+        host: "elsewhere",
+      });
+      nested = await deliver(queue, await readSnapshot(queue), record, {
+        ...options,
+        submissions: other,
+      });
+    },
+  };
+  const ticket = await deliver(queue, await readSnapshot(queue), record, options);
+  assert.equal(ticket?.message.ticket, 0);
+  assert.equal(nested, null, "the other process let it be");
+  fake.interference = {};
+  const later = await deliver(queue, await readSnapshot(queue), record, options);
+  assert.equal(later?.oid, ticket!.oid);
+  assert.equal(await tickets(), 0);
+});
+
+test("a delivery that died is taken over only from a process that is proved gone", async () => {
+  const { queue, request, options, submissions, state, tickets } = await setting();
+  const record = newRecord(request, place, { submitter: "me", now: 1 });
+  await submissions.record(record);
+  const store = await openStore(submissionsDirectory(state));
+  const { processIdentity } = await import("../../src/platform/host.ts");
+  const [info] = await store.messages({ state: "pending" });
+  const [claim] = await store.claim("submissions", {
+    id: info!.id,
+    owner: { ...processIdentity(), startTime: "1" },
+  });
+  assert.ok(claim);
+  const ticket = await deliver(queue, await readSnapshot(queue), record, options);
+  assert.equal(ticket?.message.ticket, 0);
+  assert.equal(await tickets(), 0);
+});
+
+test("an initialisation that was killed is begun anew; there is nothing to open before", async () => {
+  const state = tempDir();
+  assert.equal(await openSubmissions(state), null);
+  const namespace = join(submissionsDirectory(state), ".fs-safe-queue-v2");
+  mkdirSync(namespace, { recursive: true, mode: 0o700 });
+  writeFileSync(join(namespace, "format.json"), "", { mode: 0o600 });
+  assert.equal(await openSubmissions(state), null);
+  const submissions = await createSubmissions(state);
+  assert.deepEqual(await submissions.list(), []);
+});
+
+test("a state directory that can't be used is named", async () => {
+  const file = join(tempDir(), "file");
+  writeFileSync(file, "");
+  await assert.rejects(createSubmissions(file), (error) => {
+    assert.ok(isAgentqError(error, "state-unavailable"));
+    assert.match(error.message, /file/);
+    return true;
+  });
+});
