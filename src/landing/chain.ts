@@ -5,9 +5,9 @@
  * was read once is kept, within a bound. Every step checks what it can: the number counts down by one
  * along parents, a ticket's second parent is its candidate, a landed result's is what it landed.
  */
-import { commitTime, parseChainCommit } from "./chain-commit.ts";
+import { commitTime, type NewCommit, parseChainCommit } from "./chain-commit.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import type { Oid, Origin } from "../git/types.ts";
+import type { ObjectReader, Oid, Origin } from "../git/types.ts";
 import {
   type ChainName,
   corruptChain,
@@ -62,7 +62,7 @@ export interface ChainReader {
   /** The commits of entries that were read lately: the origin has them, a clone need not. */
   readonly commits: { get(oid: Oid): Uint8Array | undefined };
   /** Puts an entry that this process wrote itself into the cache. */
-  remember<C extends ChainName>(chain: C, oid: Oid, content: Uint8Array): Entry<C>;
+  remember<C extends ChainName>(chain: C, commit: NewCommit): Promise<Entry<C>>;
 }
 
 export interface Heads {
@@ -91,7 +91,7 @@ export function createChainReader(origin: Origin): ChainReader {
     for (const { chain, oid } of missing) {
       const content = contents.get(oid);
       if (!content) throw corruptChain(chain, oid, "is missing in the origin");
-      cache.set(key(chain, oid), decode(chain, oid, content), content);
+      cache.set(key(chain, oid), await decode(chain, oid, content), content);
     }
   }
 
@@ -159,8 +159,8 @@ export function createChainReader(origin: Origin): ChainReader {
         (cache.get(key("queue", oid)) ?? cache.get(key("done", oid)) ?? cache.get(key("lock", oid)))
           ?.content,
     },
-    remember(chain, oid, content) {
-      const entry = decode(chain, oid, content);
+    async remember(chain, { oid, content }) {
+      const entry = await decode(chain, oid, content);
       cache.set(key(chain, oid), entry, content);
       return entry as unknown as Entry<typeof chain>;
     },
@@ -189,6 +189,15 @@ function key(chain: ChainName, oid: Oid): string {
   return `${chain} ${oid}`;
 }
 
+function statOrNull(objects: ObjectReader, oid: Oid) {
+  try {
+    return objects.stat(oid);
+  } catch (error) {
+    if (isAgentqError(error, "object-missing")) return null;
+    throw error;
+  }
+}
+
 /** Sizes are looked at first where objects can be read directly: a huge one is never loaded. */
 async function contentsOf(
   origin: Origin,
@@ -199,8 +208,9 @@ async function contentsOf(
   if (!objects) return await origin.readCommits(wanted.map(({ oid }) => oid), signal);
   const found = new Map<Oid, Uint8Array>();
   for (const { chain, oid } of wanted) {
-    if (!objects.has(oid)) continue;
-    const { type, size } = objects.stat(oid);
+    const stat = statOrNull(objects, oid);
+    if (stat === null) continue;
+    const { type, size } = stat;
     if (type !== "commit") throw corruptChain(chain, oid, `is a ${type}, not a commit`);
     if (size > MAX_COMMIT_BYTES) throw corruptChain(chain, oid, `has ${size} bytes`);
     found.set(oid, objects.read(oid).data);
@@ -208,16 +218,16 @@ async function contentsOf(
   return found;
 }
 
-function decode(
+async function decode(
   chain: ChainName,
   oid: Oid,
   content: Uint8Array,
-): Entry<ChainName> | GenesisEntry {
+): Promise<Entry<ChainName> | GenesisEntry> {
   if (content.length > MAX_COMMIT_BYTES) {
     throw corruptChain(chain, oid, `has ${content.length} bytes`);
   }
   const commit = parseChainCommit(chain, oid, content);
-  const message = decodeMessage(chain, oid, commit.message);
+  const message = await decodeMessage(chain, oid, commit.message);
   if (isGenesis(message)) {
     if (commit.parents.length > 0) throw corruptChain(chain, oid, "is a genesis with parents");
     return { oid, genesis: true };

@@ -78,7 +78,7 @@ export async function enqueue(
       remoteHas: [snapshot.tip, snapshot.queueHead].filter((oid) => oid !== null),
       ...(signal && { signal }),
     });
-    if (outcome === "won") return queue.chains.remember("queue", entry.oid, entry.content);
+    if (outcome === "won") return await queue.chains.remember("queue", entry);
     options.onRetry?.();
     snapshot = await readSnapshot(queue, signal);
     await retry.again(snapshot.queueHead, outcome, signal);

@@ -57,7 +57,7 @@ export interface HeldLock {
   /** The next entry, still naming us; to be pushed with a lease on `head()`. */
   renewal(control: Control): NewCommit;
   /** Says that `renewal`'s entry is now the head. */
-  renewed(entry: NewCommit, control: Control): void;
+  renewed(entry: NewCommit, control: Control): Promise<void>;
   /** Gives it back; never throws: a lock that can't be released goes stale. */
   release(signal?: AbortSignal): Promise<void>;
 }
@@ -112,7 +112,7 @@ export async function acquireLock(
     commits: [made],
   });
   if (outcome === "lost") return null;
-  queue.chains.remember("lock", made.oid, made.content);
+  await queue.chains.remember("lock", made);
   const held = hold(queue, options, {
     head: made.oid,
     control,
@@ -200,11 +200,11 @@ function hold(
       return true;
     },
     renewal: (next) => lockCommit(head, { holder: me, by: me, at: clock.wall(), control: next }),
-    renewed(entry, next) {
-      queue.chains.remember("lock", entry.oid, entry.content);
+    async renewed(entry, next) {
       head = entry.oid;
       control = next;
       renewedAt = clock.monotonic();
+      await queue.chains.remember("lock", entry);
     },
     async release(signal) {
       stop.abort();
@@ -240,7 +240,7 @@ function hold(
         commits: [entry],
       });
       if (outcome === "won") {
-        lock.renewed(entry, control);
+        await lock.renewed(entry, control);
         renewedAt = asked;
         return ttl / 3;
       }

@@ -7,9 +7,12 @@
  * are kept as they are.
  */
 import { Buffer } from "node:buffer";
-import * as z from "zod/mini";
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
+import type { Genesis, Lock, Paused, Result, Ticket, VerifyRecord } from "./message-schemas.ts";
+import { isKnownShape } from "./message-shapes.ts";
+
+export type { Genesis, Lock, Paused, Result, Ticket, VerifyRecord };
 
 /** Larger messages are refused before they are parsed. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
@@ -23,131 +26,7 @@ export const MAX_TITLE_BYTES = 4 * 1024;
 /** Stands for "no commit" where a message must hold an id: the branch did not exist yet. */
 export const NO_TIP: Oid = "0".repeat(40);
 
-/** Builds something once, when it is first asked for: schemas cost start-up, and a run needs few. */
-function once<T>(build: () => T): () => T {
-  let built: { value: T } | undefined;
-  return () => (built ??= { value: build() }).value;
-}
-
-/** What the schemas are made of, each made once. */
-const parts = once(() => {
-  const text = z.string();
-  const oid = text.check(z.regex(/^[0-9a-f]{40}$/, "is not an object id"));
-  const number = z.number();
-  const count = number.check(
-    z.refine((n) => Number.isSafeInteger(n) && n >= 0, "is not a count"),
-  );
-  const nullableText = z.nullable(text);
-  const nullableOid = z.nullable(oid);
-  const texts = z.array(text);
-  return {
-    text,
-    oid,
-    number,
-    count,
-    version: z.literal(1),
-    nullableText,
-    optionalText: z.optional(nullableText),
-    nullableOid,
-    optionalOid: z.optional(nullableOid),
-    optionalTexts: z.optional(texts),
-    /** Ancestors in the same chain, nearest first: `[ticket, commit]`; see skip.ts. */
-    optionalSkip: z.optional(z.array(z.tuple([count, oid])).check(z.maxLength(128))),
-  };
-});
-
-const genesisSchema = once(() =>
-  z.looseObject({ kind: z.literal("genesis"), chain: parts().text })
-);
-
-const ticketSchema = once(() => {
-  const { text, oid, number, count, version, optionalText, optionalTexts, optionalSkip } = parts();
-  return z.looseObject({
-    kind: z.literal("ticket"),
-    ticket: count,
-    candidate: oid,
-    submitter: text,
-    verify_cmd: optionalText,
-    verify_timeout: z.optional(z.nullable(number.check(z.nonnegative()))),
-    check: optionalText,
-    checkers: z.optional(z.unknown()),
-    agentq: z.optional(z.looseObject({
-      v: version,
-      submission: text,
-      submittedAt: number,
-      title: optionalText,
-      strategy: optionalText,
-      drops: optionalTexts,
-      skip: optionalSkip,
-    })),
-  });
-});
-
-const verifySchema = once(() =>
-  z.looseObject({ cmd: parts().text, exit: z.nullable(parts().number), ms: parts().number })
-);
-
-const resultSchema = once(() => {
-  const { text, oid, number, count, version, nullableOid, optionalOid, optionalTexts } = parts();
-  return z.looseObject({
-    kind: z.literal("result"),
-    ticket: count,
-    candidate: oid,
-    submitter: text,
-    lander: text,
-    tip: oid,
-    landed: optionalOid,
-    reason: text,
-    files: optionalTexts,
-    regions: optionalTexts,
-    report: z.optional(text),
-    agentq: z.optional(z.looseObject({
-      v: version,
-      startedAt: number,
-      endedAt: number,
-      tree: nullableOid,
-      mergedFrom: nullableOid,
-      verify: z.nullable(verifySchema()),
-      drops: optionalTexts,
-      /** The last commit this queue landed, this result included: nobody walks back for it. */
-      lastLanded: optionalOid,
-      skip: parts().optionalSkip,
-    })),
-  });
-});
-
-const pausedSchema = once(() => z.looseObject({ by: parts().text, reason: parts().nullableText }));
-
-const lockSchema = once(() => {
-  const { text, oid, number, count, version, optionalText, nullableOid, optionalOid } = parts();
-  return z.looseObject({
-    kind: z.literal("lock"),
-    holder: optionalText,
-    by: text,
-    at: number,
-    agentq: z.optional(z.looseObject({
-      v: version,
-      paused: z.nullable(pausedSchema()),
-      cancelled: z.array(count),
-      acceptedTip: nullableOid,
-      /** The newest ticket whose publication was seen whole, branch and all. */
-      confirmed: z.optional(z.nullable(count)),
-      /** Written by the push that published: tells a half-committed one from a push by hand. */
-      published: z.optional(z.nullable(z.looseObject({ ticket: count, tip: oid, landed: oid }))),
-      /** Where the holder last saw the branch. */
-      tip: optionalOid,
-      /** How often the next ticket's checks could not be run, on any machine. */
-      failures: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
-    })),
-  });
-});
-
-export type Genesis = z.infer<ReturnType<typeof genesisSchema>>;
-export type Ticket = z.infer<ReturnType<typeof ticketSchema>>;
-export type Result = z.infer<ReturnType<typeof resultSchema>>;
-export type Lock = z.infer<ReturnType<typeof lockSchema>>;
-export type Paused = z.infer<ReturnType<typeof pausedSchema>>;
-export type VerifyRecord = z.infer<ReturnType<typeof verifySchema>>;
+/** `[ticket, commit]` of ancestors in the same chain, nearest first; see skip.ts. */
 export type SkipList = [number, Oid][];
 
 /** The chains, by the last word of their refs. */
@@ -158,8 +37,6 @@ export interface MessageOf {
   done: Result;
   lock: Lock;
 }
-
-const ENTRY_SCHEMAS = { queue: ticketSchema, done: resultSchema, lock: lockSchema } as const;
 
 /** An error that names the commit that can't be an entry of `chain`. */
 export function corruptChain(chain: ChainName, commit: Oid, what: string): AgentqError {
@@ -172,17 +49,38 @@ export function corruptChain(chain: ChainName, commit: Oid, what: string): Agent
  * Reads the message of a chain commit.
  * @throws `corrupt-chain`, `chain-unsupported`
  */
-export function decodeMessage<C extends ChainName>(
+export async function decodeMessage<C extends ChainName>(
   chain: C,
   commit: Oid,
   bytes: Uint8Array,
-): MessageOf[C] | Genesis {
+): Promise<MessageOf[C] | Genesis> {
+  const value = parseMessage(chain, commit, bytes);
+  if (!isKnownShape(chain, value)) {
+    const version = (value as { agentq?: { v?: unknown } } | null)?.agentq?.v;
+    if (typeof version === "number" && version > 1) {
+      throw new AgentqError(
+        "chain-unsupported",
+        `commit ${commit} in the ${chain} chain was written by a newer agentq (format ${version})`,
+        { details: { chain, commit } },
+      );
+    }
+    const { problemOf } = await import("./message-schemas.ts");
+    const problem = problemOf(chain, value);
+    if (problem !== null) throw corruptChain(chain, commit, `has the wrong shape: ${problem}`);
+  }
+  const message = value as MessageOf[C] | Genesis;
+  if (message.kind === "genesis" && message.chain !== chain) {
+    throw corruptChain(chain, commit, `is not the genesis of ${chain}`);
+  }
+  return message;
+}
+
+function parseMessage(chain: ChainName, commit: Oid, bytes: Uint8Array): unknown {
   if (bytes.length > MAX_MESSAGE_BYTES) {
     throw corruptChain(chain, commit, `has a message of ${bytes.length} bytes`);
   }
-  let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
     throw new AgentqError(
       "corrupt-chain",
@@ -190,29 +88,6 @@ export function decodeMessage<C extends ChainName>(
       { cause, details: { chain, commit } },
     );
   }
-  const kind = (value as { kind?: unknown } | null)?.kind;
-  if (kind === "genesis" && chain !== "lock") {
-    const genesis = genesisSchema().safeParse(value);
-    if (!genesis.success || genesis.data.chain !== chain) {
-      throw corruptChain(chain, commit, `is not the genesis of ${chain}`);
-    }
-    return genesis.data;
-  }
-  const ours = (value as { agentq?: { v?: unknown } } | null)?.agentq;
-  if (typeof ours?.v === "number" && ours.v > 1) {
-    throw new AgentqError(
-      "chain-unsupported",
-      `commit ${commit} in the ${chain} chain was written by a newer agentq (format ${ours.v})`,
-      { details: { chain, commit } },
-    );
-  }
-  const parsed = ENTRY_SCHEMAS[chain]().safeParse(value);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const where = issue?.path.map(String).join(".") || "the message";
-    throw corruptChain(chain, commit, `has the wrong shape: ${where}: ${issue?.message}`);
-  }
-  return parsed.data as MessageOf[C];
 }
 
 /** The bytes of a message as they stand in its commit. */

@@ -39,7 +39,7 @@ export async function rollForward(
       remoteHas: [landed, snapshot.doneHead!],
     });
     if (outcome === "won") {
-      held.renewed(lock, { ...control, confirmed: snapshot.done!.message.ticket });
+      await held.renewed(lock, { ...control, confirmed: snapshot.done!.message.ticket });
     }
     return outcome;
   });
@@ -128,9 +128,9 @@ export async function publish(
       throw error;
     });
     if (typeof outcome === "object") return outcome;
-    const entry = chains.remember("done", done.oid, done.content);
+    const entry = await chains.remember("done", done);
     if (outcome === "won") {
-      held.renewed(lock, { ...control, confirmed: number });
+      await held.renewed(lock, { ...control, confirmed: number });
       held.settle();
       options.onResult?.(entry);
       return "won";

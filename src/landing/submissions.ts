@@ -14,7 +14,7 @@
  * deliver it can't choose two, it is claimed first, and `since` is durable before anything is pushed.
  * A claim whose process is proved gone is taken over; no other is.
  */
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { AgentqError, isAgentqError } from "../errors.ts";
@@ -106,10 +106,13 @@ export function submissionsDirectory(stateDirectory: string): string {
   return join(stateDirectory, "submissions");
 }
 
-/** Opens the submissions, or null where this machine never recorded one. */
+/**
+ * Opens the submissions, or gives null where there is none: a store without payloads has no records,
+ * since a payload is durable before its record and goes only with it.
+ */
 export async function openSubmissions(stateDirectory: string): Promise<Submissions | null> {
   const root = submissionsDirectory(stateDirectory);
-  if (!existsSync(join(root, ".fs-safe-queue-v2"))) return null;
+  if (!hasPayloads(root)) return null;
   const { openStore } = await import("../store/mod.ts");
   try {
     return onStore(await openStore(root, { recoverStale: true }));
@@ -117,6 +120,14 @@ export async function openSubmissions(stateDirectory: string): Promise<Submissio
     // Begun by a process that was killed: nothing was ever recorded in it.
     if (isAgentqError(error, "init-incomplete", "store-missing")) return null;
     throw error;
+  }
+}
+
+function hasPayloads(root: string): boolean {
+  try {
+    return readdirSync(join(root, ".fs-safe-queue-v2", "objects")).length > 0;
+  } catch {
+    return existsSync(join(root, ".fs-safe-queue-v2", "state.json"));
   }
 }
 

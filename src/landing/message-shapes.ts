@@ -1,0 +1,107 @@
+/**
+ * The shapes of messages that every client writes, told at sight.
+ *
+ * Building zod schemas takes milliseconds of a run that has few, so what plainly is a ticket, result or
+ * lock entry is accepted here, and everything else is left to message-schemas.ts. Nothing is accepted
+ * here that isn't there: the tests compare the two.
+ */
+import type { ChainName } from "./messages.ts";
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === "string";
+const isNumber: Check = (value) => typeof value === "number" && Number.isFinite(value);
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isOid: Check = (value) =>
+  typeof value === "string" && value.length === 40 && /^[0-9a-f]{40}$/.test(value);
+const isOne: Check = (value) => value === 1;
+const isAnything: Check = () => true;
+const nullable = (check: Check): Check => (value) => value === null || check(value);
+const optional = (check: Check): Check => (value) => value === undefined || check(value);
+const maybe = (check: Check): Check => optional(nullable(check));
+const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
+
+/** An object with these fields; others are let be. */
+function shape(fields: Record<string, Check>): Check {
+  const checks = Object.entries(fields);
+  return (value) =>
+    typeof value === "object" && value !== null && !Array.isArray(value) &&
+    checks.every(([name, check]) => check((value as Record<string, unknown>)[name]));
+}
+
+const isSkip: Check = (value) =>
+  Array.isArray(value) && value.length <= 128 &&
+  value.every((one) => Array.isArray(one) && one.length === 2 && isCount(one[0]) && isOid(one[1]));
+
+const isTicket = shape({
+  ticket: isCount,
+  candidate: isOid,
+  submitter: isText,
+  verify_cmd: maybe(isText),
+  verify_timeout: maybe((value) => isNumber(value) && (value as number) >= 0),
+  check: maybe(isText),
+  checkers: isAnything,
+  agentq: optional(shape({
+    v: isOne,
+    submission: isText,
+    submittedAt: isNumber,
+    title: maybe(isText),
+    strategy: maybe(isText),
+    drops: optional(listOf(isText)),
+    skip: optional(isSkip),
+  })),
+});
+
+const isResult = shape({
+  ticket: isCount,
+  candidate: isOid,
+  submitter: isText,
+  lander: isText,
+  tip: isOid,
+  landed: maybe(isOid),
+  reason: isText,
+  files: optional(listOf(isText)),
+  regions: optional(listOf(isText)),
+  report: optional(isText),
+  agentq: optional(shape({
+    v: isOne,
+    startedAt: isNumber,
+    endedAt: isNumber,
+    tree: nullable(isOid),
+    mergedFrom: nullable(isOid),
+    verify: nullable(shape({ cmd: isText, exit: nullable(isNumber), ms: isNumber })),
+    drops: optional(listOf(isText)),
+    lastLanded: maybe(isOid),
+    skip: optional(isSkip),
+  })),
+});
+
+const isLock = shape({
+  holder: maybe(isText),
+  by: isText,
+  at: isNumber,
+  agentq: optional(shape({
+    v: isOne,
+    paused: nullable(shape({ by: isText, reason: nullable(isText) })),
+    cancelled: listOf(isCount),
+    acceptedTip: nullable(isOid),
+    confirmed: maybe(isCount),
+    published: maybe(shape({ ticket: isCount, tip: isOid, landed: isOid })),
+    tip: maybe(isOid),
+    failures: maybe(shape({ ticket: isCount, count: isCount })),
+  })),
+});
+
+const KINDS: Record<ChainName, readonly [kind: string, check: Check]> = {
+  queue: ["ticket", isTicket],
+  done: ["result", isResult],
+  lock: ["lock", isLock],
+};
+
+/** True only for valid messages of `chain`; false says nothing. */
+export function isKnownShape(chain: ChainName, value: unknown): boolean {
+  const kind = (value as { kind?: unknown } | null | undefined)?.kind;
+  if (kind === "genesis" && chain !== "lock") return isText((value as { chain?: unknown }).chain);
+  const [expected, check] = KINDS[chain];
+  return kind === expected && check(value);
+}
