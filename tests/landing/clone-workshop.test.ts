@@ -216,9 +216,9 @@ describe("verifying", () => {
 
   test("runs in a worktree of exactly the commit, told what it checks", async () => {
     const command = "cat c.txt; pwd; echo $AGENTQ_TICKET $AGENTQ_CANDIDATE $AGENTQ_TIP; " +
-      "echo $WEAVE_QUEUE_TICKET $WEAVE_QUEUE_CANDIDATE $AGENTQ_REPO ${GIT_DIR-unset}; " +
+      "echo $WEAVE_QUEUE_TICKET $WEAVE_QUEUE_CANDIDATE $AGENTQ_REPO ${GIT_PREFIX-unset}; " +
       "git rev-parse HEAD; git status --porcelain";
-    process.env.GIT_DIR = "/nowhere";
+    process.env.GIT_PREFIX = "elsewhere/";
     try {
       const { result, base, candidate, clone } = await verify("{}", command);
       assert.equal(result.verdict, "verified");
@@ -231,7 +231,7 @@ describe("verifying", () => {
       ]);
       assert.notEqual(lines[1], clone);
     } finally {
-      delete process.env.GIT_DIR;
+      delete process.env.GIT_PREFIX;
     }
   });
 
