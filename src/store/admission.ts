@@ -9,7 +9,6 @@ import { parseFormat, parseState } from "./state-file.ts";
 import type { StoreContext } from "./transaction.ts";
 
 export interface Admitted {
-  readonly root: FileStat;
   readonly namespace: FileStat;
   readonly stateFile: FileStat;
   readonly bytes: Uint8Array;
@@ -22,13 +21,13 @@ const MAX_FORMAT_BYTES = 4096;
 export function admit(context: StoreContext): Admitted {
   const { paths, policy, limits } = context;
   const { files } = context.platform;
-  const root = admitRoot(files, paths.root, policy);
+  admitRoot(files, paths.root, policy);
   const namespace = admitDirectory(files, paths.namespace, policy);
   admitFormat(context);
 
   const { stat, bytes } = admitFile(files, paths.state, policy, limits.maxStateBytes);
   if (context.trusted !== null && equalBytes(context.trusted.bytes, bytes)) {
-    return { root, namespace, stateFile: stat, bytes, state: context.trusted.state };
+    return { namespace, stateFile: stat, bytes, state: context.trusted.state };
   }
   // Its writer may have died between the rename and the sync: only now will it last.
   try {
@@ -38,7 +37,7 @@ export function admit(context: StoreContext): Admitted {
   }
   const state = parseState(decode(bytes), paths.state);
   if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
-  return { root, namespace, stateFile: stat, bytes, state };
+  return { namespace, stateFile: stat, bytes, state };
 }
 
 /** format.json never changes: once it was read, lstat tells whether it still is that file. */

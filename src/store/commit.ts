@@ -28,7 +28,7 @@ export async function commit(
     await writeObjects(context, objects);
     written = writeTemp(context, lock, bytes);
     assertHeld(platform, lock);
-    assertSame(files, paths.root, admitted.root);
+    // A root swapped meanwhile shows here too: its namespace would be another.
     assertSame(files, paths.namespace, admitted.namespace);
     assertSame(files, paths.state, admitted.stateFile);
     rename(context, lock, written);

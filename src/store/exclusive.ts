@@ -38,7 +38,6 @@ export interface ExclusiveFile {
 /** Takes the file, or returns null when it exists. */
 export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFile | null {
   const { files } = platform;
-  if (lstatOrNull(files, path) !== null) return null;
   const token = platform.token();
   const announcement = announcementPath(path, token, platform.identity);
   let announced: number | undefined;

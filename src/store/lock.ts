@@ -30,26 +30,32 @@ export async function acquireLock(
   let pause = SHORTEST_PAUSE_MS;
   let provedAt = -Infinity;
   let provedToken: string | null = null;
+  let observed: ObservedLock | null = null;
   while (true) {
-    const held = tryExclusive(platform, path);
-    if (held !== null) return held;
-
-    const observed = observeLock(platform, path);
-    const now = performance.now();
+    // Trying costs files; while somebody visibly holds the lock, looking is enough.
     if (observed === null) {
-      if (now - started >= wait.timeoutMs) throw locked(wait, path, null, "unknown");
-    } else {
-      const expired = now - started >= wait.timeoutMs;
-      if (observed.token !== provedToken || now - provedAt >= PROOF_INTERVAL_MS || expired) {
-        provedToken = observed.token;
-        provedAt = now;
-        const liveness = holderLiveness(platform, observed);
-        if (liveness === "gone") {
-          if (!wait.recoverStale) throw locked(wait, path, observed, liveness);
-          if (recover(platform, observed)) continue;
+      const held = tryExclusive(platform, path);
+      if (held !== null) return held;
+    }
+    observed = observeLock(platform, path);
+    const now = performance.now();
+    const expired = now - started >= wait.timeoutMs;
+    if (observed === null) {
+      if (expired) throw locked(wait, path, null, "unknown");
+      continue;
+    }
+    if (observed.token !== provedToken || now - provedAt >= PROOF_INTERVAL_MS || expired) {
+      provedToken = observed.token;
+      provedAt = now;
+      const liveness = holderLiveness(platform, observed);
+      if (liveness === "gone") {
+        if (!wait.recoverStale) throw locked(wait, path, observed, liveness);
+        if (recover(platform, observed)) {
+          observed = null;
+          continue;
         }
-        if (expired) throw locked(wait, path, observed, liveness);
       }
+      if (expired) throw locked(wait, path, observed, liveness);
     }
     await platform.sleep(pause * (0.5 + Math.random()));
     pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
