@@ -18,7 +18,7 @@ import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
 import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, connectRedis, type Reply } from "./connection.ts";
-import { basePrefix, keyList, redisKeys } from "./keys.ts";
+import { basePrefix, type RedisKeys, redisKeys } from "./keys.ts";
 import { recoverQueue } from "./recover.ts";
 import * as letters from "./scripts/dead-letters.ts";
 import * as life from "./scripts/messages.ts";
@@ -33,17 +33,30 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   const connection = await connectRedis(address);
   const base = basePrefix(address.prefix);
   const names = `${base}names`;
-  const cache = new Map<string, string[]>();
-  const keysOf = (queue: string): string[] => {
+  const cache = new Map<string, RedisKeys>();
+  const keysOf = (queue: string): RedisKeys => {
     let keys = cache.get(queue);
     if (keys === undefined) {
-      keys = keyList(redisKeys(address.prefix, checkQueueName(queue)));
+      keys = redisKeys(address.prefix, checkQueueName(queue));
       if (cache.size < 1000) cache.set(queue, keys);
     }
     return keys;
   };
-  const run = (script: Script, queue: string, ...args: Argument[]) =>
-    connection.run(script, queue, keysOf(queue), [queue, ...args]);
+  const run = async (script: Script, queue: string, ...args: Argument[]) => {
+    const keys = keysOf(queue);
+    return await connection.run(script, queue, script.keys.map((key) => keys[key]), [
+      queue,
+      ...args,
+    ]);
+  };
+  const told = new Map<string, number>();
+  /** Whether something that is repeated from time to time is to be said again. */
+  const isDue = (what: string, everyMs: number) =>
+    performance.now() - (told.get(what) ?? -Infinity) >= everyMs;
+  const wasTold = (what: string) => {
+    if (told.size > 1000) told.clear();
+    told.set(what, performance.now());
+  };
   const list = async (prefix?: string) =>
     (await connection.members(names)).filter((name) =>
       prefix === undefined || isInTree(name, prefix)
@@ -80,7 +93,12 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     label: address.label,
     create: async (queue) => {
       const keys = keysOf(queue);
-      const made = await connection.run(queues.CREATE, queue, keys.slice(0, 2), [queue, seconds()]);
+      const made = await connection.run(
+        queues.CREATE,
+        queue,
+        [keys.names, keys.meta],
+        [queue, seconds()],
+      );
       return made === 1;
     },
     remove: async (queue) => {
@@ -96,14 +114,16 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const now = Date.now();
       const rows = messages.map(({ id, data }) => {
         const name = id === undefined ? randomUUID() : checkMessageId(id);
-        return {
-          id: name,
-          how: id === undefined ? "new" : "given",
-          envelope: encodeEnvelope(name, data, now),
-        };
+        return { id: name, envelope: encodeEnvelope(name, data, now) };
       });
-      const args = rows.flatMap(({ id, how, envelope }) => [id, how, envelope]);
-      const refused = await run(life.ENQUEUE, queue, seconds(), ...args) as Reply[];
+      const script = messages.every(({ id }) => id === undefined)
+        ? life.ENQUEUE_NEW
+        : life.ENQUEUE_GIVEN;
+      const args = rows.flatMap(({ id, envelope }) => [id, envelope]);
+      const touch = `touch ${queue}`;
+      const at = isDue(touch, 1000) ? seconds() : "";
+      const refused = await run(script, queue, at, ...args) as Reply[];
+      if (at !== "" && refused.length === 0) wasTold(touch);
       if (refused.length > 0) {
         throw new AgentqError(
           "already-exists",
@@ -119,13 +139,16 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const deliveries: Delivery[] = [];
       while (deliveries.length < count) {
         const want = count - deliveries.length;
-        const alive = Math.max(leaseMs, ALIVE_MS);
-        const reply = await run(life.DEQUEUE, queue, want, owner, leaseMs, alive) as Reply[];
+        // How long other programs are to leave the owner alone: said for twice as long as it is kept.
+        const [alive, ms] = [`alive ${owner} ${leaseMs}`, Math.max(leaseMs, ALIVE_MS)];
+        const say = isDue(alive, ms / 2) ? ms * 2 : "";
+        const reply = await run(life.DEQUEUE, queue, want, owner, leaseMs, say) as Reply[];
         const taken = groups(reply, 4);
+        if (say !== "" && taken.length > 0) wasTold(alive);
         for (const [idBytes, payload, number, attempts] of taken) {
           const id = text(idBytes);
           const lease = `${text(number)}.${owner}`;
-          const decoded = decodeEnvelope(payload as Uint8Array);
+          const decoded = decodeEnvelope(payload as Uint8Array | null);
           if ("data" in decoded) {
             deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
           } else {
@@ -141,7 +164,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       settle(life.REQUEUE, queue, receipts, counted ? "1" : "0"),
     fail: (queue, receipts, reason) => settle(life.FAIL, queue, receipts, reason.toWellFormed()),
     renew: (queue, receipts, leaseMs) =>
-      settle(life.RENEW, queue, receipts, leaseMs, Math.max(leaseMs, ALIVE_MS)),
+      settle(life.RENEW, queue, receipts, leaseMs, Math.max(leaseMs, ALIVE_MS) * 2),
     peek: async (queue) => {
       for (let place = 0;;) {
         const reply = await run(queues.PEEK, queue, place) as Reply[] | null;

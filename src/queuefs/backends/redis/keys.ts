@@ -13,9 +13,9 @@
  * {P}:ov:queue:Q:msg:ID               string  the envelope
  * {P}:ov:queue:instance:OWNER:alive   string  exists while the owner's deliveries are to be left alone
  *
- * {P}:ov:queue:agentq:deliveries      string  the last delivery number, for all queues, never reset
  * {P}:ov:queue:Q:agentq:deliveries    hash    ID → DELIVERY|UNTIL|LENGTH|ORDER|ATTEMPTS|OWNER
- *                                             of a message that is out, or has been and came back
+ *                                             of a message that is out, or has been and came back;
+ *                                             # → the last delivery number, which begins at the time
  * {P}:ov:queue:Q:agentq:held          hash    ID → envelope of the generation in processing, where a
  *                                             newer one of the same id is pending (and owns msg:ID)
  * {P}:ov:queue:Q:agentq:failed        hash    dead letter → its facts as JSON
@@ -36,7 +36,6 @@ export function redisKeys(prefix: string, queue: string) {
     processing: `${own}processing`,
     messages: `${own}msg:`,
     instances: `${base}instance:`,
-    counter: `${base}agentq:deliveries`,
     deliveries: `${own}agentq:deliveries`,
     held: `${own}agentq:held`,
     failed: `${own}agentq:failed`,
@@ -51,21 +50,3 @@ export function basePrefix(prefix: string): string {
 }
 
 export type RedisKeys = ReturnType<typeof redisKeys>;
-
-/** The order in which every script takes them. */
-export function keyList(keys: RedisKeys): string[] {
-  return [
-    keys.names,
-    keys.meta,
-    keys.pending,
-    keys.processing,
-    keys.messages,
-    keys.instances,
-    keys.counter,
-    keys.deliveries,
-    keys.held,
-    keys.failed,
-    keys.failedData,
-    keys.failedOrder,
-  ];
-}

@@ -2,45 +2,55 @@
 import { queueScript } from "./prelude.ts";
 
 /**
- * ARGV queue, Unix seconds, then for each message: id, "new" or "given", envelope. Answers the ids
- * that a program without leases is processing; where there are any, nothing was enqueued.
+ * ARGV queue, Unix seconds ("" where they were told lately), then for each message with an id made just
+ * now: id, envelope.
  */
-export const ENQUEUE = queueScript(
+export const ENQUEUE_NEW = queueScript(
+  "enqueue",
+  `
+for i = 3, #ARGV, 2 do
+  redis.call('SET', messages .. ARGV[i], ARGV[i + 1])
+  redis.call('RPUSH', pending, ARGV[i])
+end
+touch(ARGV[2])
+return {}
+`,
+);
+
+/**
+ * The same for ids that may be there already. Answers those that a program without leases is
+ * processing; where there are any, nothing was enqueued.
+ */
+export const ENQUEUE_GIVEN = queueScript(
   "enqueue",
   `
 local refused = {}
-for i = 3, #ARGV, 3 do
+for i = 3, #ARGV, 2 do
   local id = ARGV[i]
-  if ARGV[i + 1] == 'given' and redis.call('EXISTS', messages .. id) == 1 then
+  if redis.call('EXISTS', messages .. id) == 1 then
     local r = record(id)
     local ours = r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)
     if not ours and not redis.call('LPOS', pending, id) then refused[#refused + 1] = id end
   end
 end
 if #refused > 0 then return refused end
-for i = 3, #ARGV, 3 do
-  if ARGV[i + 1] == 'given' then
-    put(ARGV[i], ARGV[i + 2])
-  else
-    redis.call('SET', messages .. ARGV[i], ARGV[i + 2])
-    redis.call('RPUSH', pending, ARGV[i])
-  end
-end
-if #ARGV > 2 then redis.call('HSET', meta, 'last_updated', ARGV[2]) end
+for i = 3, #ARGV, 2 do put(ARGV[i], ARGV[i + 1]) end
+touch(ARGV[2])
 return refused
 `,
 );
 
 /**
- * ARGV queue, count, owner, lease ms, alive ms. Four values a delivery: id, payload, delivery number,
- * attempts. A message without payload goes to the dead letters and doesn't count.
+ * ARGV queue, count, owner, lease ms, ms to be alive ("" where that was told lately). Four values a
+ * delivery: id, payload (nil where it is missing: to be failed by the caller), delivery number, attempts.
  */
 export const DEQUEUE = queueScript(
   "dequeue",
   `
-local count, owner, length = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local count, owner = tonumber(ARGV[2]), ARGV[3]
 local at = now_ms()
 local blocked = redis.call('HLEN', held) > 0
+local last = tonumber(redis.call('HGET', deliveries, '#') or at * 1000)
 local answer, taken, skipped = {}, 0, 0
 while taken < count do
   local id
@@ -56,29 +66,21 @@ while taken < count do
     elseif id then redis.call('LREM', pending, 1, id) end
   end
   if not id then break end
-  local payload = redis.call('GET', messages .. id)
   local r = record(id)
+  last = last + 1
+  local n = int(last)
   local attempts = r and r.attempts or 0
-  if payload then
-    local n = int(redis.call('INCR', counter))
-    local order = r and r.order ~= '0' and r.order or n
-    redis.call('ZADD', processing, math.floor(at / 1000), id .. '|' .. owner)
-    save(id, { n = n, till = int(at + length), length = int(length), order = order,
-               attempts = attempts, owner = owner })
-    answer[#answer + 1] = id
-    answer[#answer + 1] = payload
-    answer[#answer + 1] = n
-    answer[#answer + 1] = attempts
-    taken = taken + 1
-  else
-    bury(id, attempts, 'the payload is missing', false, at)
-    redis.call('HDEL', deliveries, id)
-  end
+  local order = r and r.order ~= '0' and r.order or n
+  redis.call('ZADD', processing, math.floor(at / 1000), id .. '|' .. owner)
+  redis.call('HSET', deliveries, '#', n, id, table.concat(
+    { n, int(at + ARGV[4]), ARGV[4], order, int(attempts), owner }, '|'))
+  answer[taken * 4 + 1] = id
+  answer[taken * 4 + 2] = redis.call('GET', messages .. id)
+  answer[taken * 4 + 3] = n
+  answer[taken * 4 + 4] = attempts
+  taken = taken + 1
 end
-if taken > 0 then
-  local alive = instances .. owner .. ':alive'
-  if redis.call('PTTL', alive) < tonumber(ARGV[5]) then redis.call('SET', alive, '1', 'PX', ARGV[5]) end
-end
+if taken > 0 then keep_alive(owner, ARGV[5]) end
 return answer
 `,
 );
@@ -90,13 +92,13 @@ export const ACK = queueScript(
 local answer = {}
 for i = 2, #ARGV, 3 do
   local id = ARGV[i]
-  local r = current(id, ARGV[i + 1], ARGV[i + 2])
-  if r then
-    redis.call('ZREM', processing, id .. '|' .. r.owner)
+  local r = named(id, ARGV[i + 1], ARGV[i + 2])
+  local acked = r and redis.call('ZREM', processing, id .. '|' .. r.owner) or 0
+  if acked == 1 then
     redis.call('HDEL', deliveries, id)
     if redis.call('HDEL', held, id) == 0 then redis.call('DEL', messages .. id) end
   end
-  answer[#answer + 1] = r and 1 or 0
+  answer[#answer + 1] = acked
 end
 return answer
 `,
@@ -168,10 +170,7 @@ for i = 4, #ARGV, 3 do
     r.till = int(at + tonumber(ARGV[2]))
     r.length = int(tonumber(ARGV[2]))
     save(id, r)
-    local alive = instances .. r.owner .. ':alive'
-    if redis.call('PTTL', alive) < tonumber(ARGV[3]) then
-      redis.call('SET', alive, '1', 'PX', ARGV[3])
-    end
+    keep_alive(r.owner, ARGV[3])
   end
   answer[#answer + 1] = r and 1 or 0
 end

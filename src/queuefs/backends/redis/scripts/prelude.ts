@@ -1,33 +1,71 @@
 /**
- * What the scripts share. Every script of one queue takes the twelve keys of `keyList`, in that order,
- * and ARGV[1] = the queue's name. Times are the server's, so that the clients' clocks don't matter.
+ * What the scripts share. A queue's script names the keys it uses by the names below, and ARGV[1] is the
+ * queue's name; it is sent with exactly those keys, and carries only the functions that it uses, since
+ * both are paid for at every call. Times are the server's, so that the clients' clocks don't matter.
  */
 import { createHash } from "node:crypto";
+import type { RedisKeys } from "../keys.ts";
 
 export interface Script {
   readonly name: string;
   readonly source: string;
   readonly sha: string;
+  /** The keys it takes, in order. */
+  readonly keys: readonly (keyof RedisKeys)[];
   /** True when it changes nothing, so that it may be sent twice. */
   readonly readOnly: boolean;
 }
 
-/** A script of one queue: answers `{err}` NOQUEUE where the queue isn't registered. */
+/** A script of one queue: answers the error NOQUEUE where the queue isn't registered. */
 export function queueScript(name: string, body: string, readOnly = false): Script {
-  return script(name, `${KEYS}${LIBRARY}${REQUIRE}${body}`, readOnly);
+  const source = `${libraryFor(body)}${REQUIRE}${body}`.replace(/^\s*--.*\n/gm, "");
+  const keys = (Object.keys(VARIABLES) as (keyof RedisKeys)[]).filter((key) =>
+    uses(source, VARIABLES[key])
+  );
+  const heads = keys.map((key) => VARIABLES[key]);
+  const head = `local ${heads.join(", ")} = ${keys.map((_, i) => `KEYS[${i + 1}]`).join(", ")}\n`;
+  return { ...script(name, `${head}${source}`, readOnly), keys };
 }
 
 /** A script with keys of its own. */
 export function script(name: string, source: string, readOnly = false): Script {
-  return { name, source, sha: createHash("sha1").update(source).digest("hex"), readOnly };
+  const sha = createHash("sha1").update(source).digest("hex");
+  return { name, source, sha, keys: [], readOnly };
 }
 
-const KEYS = `
-local names, meta, pending, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local messages, instances, counter = KEYS[5], KEYS[6], KEYS[7]
-local deliveries, held, failed = KEYS[8], KEYS[9], KEYS[10]
-local failed_data, failed_order = KEYS[11], KEYS[12]
-`;
+/** What each key is called in the scripts. */
+const VARIABLES: Record<keyof RedisKeys, string> = {
+  names: "names",
+  meta: "meta",
+  pending: "pending",
+  processing: "processing",
+  messages: "messages",
+  instances: "instances",
+  deliveries: "deliveries",
+  held: "held",
+  failed: "failed",
+  failedData: "failed_data",
+  failedOrder: "failed_order",
+};
+
+function uses(source: string, word: string): boolean {
+  return new RegExp(`(?<![\\w'.])${word}(?![\\w'])`).test(source);
+}
+
+/** The functions that `body` calls, and those that they call, in their order. */
+function libraryFor(body: string): string {
+  const names = Object.keys(LIBRARY);
+  const needed = new Set<string>();
+  const add = (source: string) => {
+    for (const name of names) {
+      if (needed.has(name) || !source.includes(`${name}(`)) continue;
+      needed.add(name);
+      add(LIBRARY[name]!);
+    }
+  };
+  add(body);
+  return names.filter((name) => needed.has(name)).map((name) => LIBRARY[name]).join("");
+}
 
 const REQUIRE = `
 if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
@@ -35,16 +73,19 @@ if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
 end
 `;
 
-const LIBRARY = `
+const LIBRARY: Record<string, string> = {
+  now_ms: `
 local function now_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
-
+`,
+  int: `
 local function int(number)
   return string.format('%.0f', number)
 end
-
+`,
+  parse: `
 -- DELIVERY|UNTIL|LENGTH|ORDER|ATTEMPTS|OWNER; the owner is empty while the message is pending.
 local function parse(text)
   if not text then return nil end
@@ -54,19 +95,22 @@ local function parse(text)
   return { n = n, till = till, length = length, order = order, attempts = tonumber(attempts),
            owner = owner }
 end
-
+`,
+  record: `
 local function record(id)
   return parse(redis.call('HGET', deliveries, id))
 end
-
+`,
+  save: `
 local function save(id, r)
   redis.call('HSET', deliveries, id, table.concat(
     { r.n, r.till, r.length, r.order, int(r.attempts), r.owner }, '|'))
 end
-
--- The record of the delivery that a receipt names, when it is the current one.
+`,
+  named: `
+-- The record of the delivery that a receipt names, when it is the last one that was made.
 -- kind 'lease': DELIVERY.OWNER; kind 'owner': what the holder's name must begin with or be.
-local function current(id, kind, token)
+local function named(id, kind, token)
   local r = record(id)
   if not r or r.owner == '' then return nil end
   if kind == 'lease' then
@@ -74,10 +118,17 @@ local function current(id, kind, token)
   elseif string.sub(r.owner, 1, string.len(token)) ~= token then
     return nil
   end
-  if not redis.call('ZSCORE', processing, id .. '|' .. r.owner) then return nil end
   return r
 end
-
+`,
+  current: `
+-- The same, when the message is in processing under it: other programs may have ended that.
+local function current(id, kind, token)
+  local r = named(id, kind, token)
+  return r and redis.call('ZSCORE', processing, id .. '|' .. r.owner) and r or nil
+end
+`,
+  place_back: `
 -- Puts messages back to where they were. Those at the front that came back before are the only ones
 -- that can belong before them.
 local function place_back(ids)
@@ -105,7 +156,8 @@ local function place_back(ids)
   end)
   for i = #entries, 1, -1 do redis.call('LPUSH', pending, entries[i][1]) end
 end
-
+`,
+  put: `
 -- Makes a message pending at the back, replacing one of its id that is pending. Callers have made sure
 -- that no program without leases is processing the id: its ack would take the new payload along.
 local function put(id, payload)
@@ -121,7 +173,19 @@ local function put(id, payload)
   end
   redis.call('RPUSH', pending, id)
 end
-
+`,
+  keep_alive: `
+-- For programs that go by heartbeats.
+local function keep_alive(owner, ms)
+  if ms ~= '' then redis.call('SET', instances .. owner .. ':alive', '1', 'PX', ms) end
+end
+`,
+  touch: `
+local function touch(seconds)
+  if seconds ~= '' then redis.call('HSET', meta, 'last_updated', seconds) end
+end
+`,
+  bury: `
 local function bury(id, attempts, reason, payload, at)
   local name, n = id, 1
   while redis.call('HEXISTS', failed, name) == 1 do
@@ -135,11 +199,13 @@ local function bury(id, attempts, reason, payload, at)
   if last and tonumber(last) >= score then score = tonumber(last) + 1 end
   redis.call('ZADD', failed_order, int(score), name)
 end
-
+`,
+  delete_all: `
 -- Deletes in bounded steps: one call with all of them could overflow the Lua stack.
 local function delete_all(list)
   for from = 1, #list, 1000 do
     redis.call('UNLINK', unpack(list, from, math.min(from + 999, #list)))
   end
 end
-`;
+`,
+};

@@ -86,7 +86,9 @@ keys[#keys + 1] = pending
 keys[#keys + 1] = processing
 keys[#keys + 1] = deliveries
 keys[#keys + 1] = held
+local last = redis.call('HGET', deliveries, '#')
 delete_all(keys)
+if last then redis.call('HSET', deliveries, '#', last) end
 return #waiting + #out
 `,
 );
