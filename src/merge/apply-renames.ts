@@ -133,7 +133,10 @@ function renamedOnce(state: MergeState, pair: Pair, old: Entry): void {
     const stages: [Version, Version, Version] = [old.stages[0], NOTHING, NOTHING];
     stages[side] = target.stages[side];
     stages[other] = kept;
-    const merged = (stages[OURS].mode & KIND) === (stages[THEIRS].mode & KIND)
+    const sameKind = (stages[OURS].mode & KIND) === (stages[THEIRS].mode & KIND);
+    // Nothing can be made of a link and a submodule: git fails an assertion here, we leave it unmerged.
+    if (!sameKind) target.pathClash = true;
+    const merged = sameKind
       ? mergeContent(state, from, stages, origins, 1 + 2 * state.depth)
       : { clean: false, result: stages[side] };
     target.stages[side] = merged.result;
