@@ -11,7 +11,7 @@ import type { Oid } from "../git/types.ts";
 import { type LockEntry, numberOf, type ResultEntry } from "./chain.ts";
 import { chainCommit, type NewCommit } from "./chain-commit.ts";
 import type { Lock, Paused } from "./messages.ts";
-import { chainHolds, createRetry, pushOnce } from "./push.ts";
+import { chainHolds, createRetry, PATIENCE_MS, pushOnce } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** What the lock chain says besides who holds it. */
@@ -123,7 +123,7 @@ async function changeControl(
   change: (control: Control, snapshot: Snapshot) => Promise<Control | null> | Control | null,
 ): Promise<Snapshot> {
   const { clock, by, signal } = options;
-  const retry = createRetry(clock, what, snapshot.lockHead);
+  const retry = createRetry(clock, what, snapshot.lockHead, PATIENCE_MS);
   for (;;) {
     const before = await readControl(queue, snapshot.lock, signal);
     const wanted = await change(before, snapshot);

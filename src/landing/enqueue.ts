@@ -11,7 +11,7 @@ import type { ObjectReader, Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { chainCommit } from "./chain-commit.ts";
 import type { Genesis, Ticket } from "./messages.ts";
-import { createRetry, pushOnce } from "./push.ts";
+import { createRetry, PATIENCE_MS, pushOnce } from "./push.ts";
 import { nextSkipList } from "./skip.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
@@ -55,7 +55,7 @@ export async function enqueue(
   options: EnqueueOptions,
 ): Promise<TicketEntry> {
   const { clock, signal } = options;
-  const retry = createRetry(clock, "submit", snapshot.queueHead);
+  const retry = createRetry(clock, "submit", snapshot.queueHead, PATIENCE_MS);
   let since = options.since === undefined ? snapshot.queueHead : options.since;
   for (;;) {
     const earlier = await findSubmission(queue, snapshot, draft.submission, since, signal);

@@ -6,7 +6,7 @@
  * can't hold both, and agentq says so in its own words before anything is pushed.
  */
 import { AgentqError } from "../errors.ts";
-import { checkBranchName, checkRefName } from "../git/ref-name.ts";
+import { checkRefName } from "../git/ref-name.ts";
 
 /** The last words of chain refs; `spec` is kept for speculative verdicts. */
 export const CHAIN_WORDS = ["queue", "done", "lock", "spec"] as const;
@@ -30,7 +30,7 @@ export interface QueueNames {
  */
 export function queueNames(namespace: string, branchName: string): QueueNames {
   const branch = `refs/heads/${branchName}`;
-  checkBranchName(branchName);
+  checkRefName(branch);
   const base = `${namespace}/${branchName}`;
   const [queue, done, lock] = CHAIN_WORDS.map((word) => `${base}/${word}`) as [
     string,

@@ -85,10 +85,22 @@ const STUCK_AFTER = 25;
 const UNKNOWN_AFTER = 6;
 
 /**
+ * How long somebody who asked for one push waits for lost answers, in milliseconds: a server that
+ * stalls is given its timeout once, not six times.
+ */
+export const PATIENCE_MS = 30_000;
+
+/**
  * Retries without bound as long as there is progress, somebody's if not ours. A ref that doesn't move
  * while its pushes are said to lose (a lock file left behind in the origin) is an error after a while.
  */
-export function createRetry(clock: Clock, what: string, start: string | null): Retry {
+export function createRetry(
+  clock: Clock,
+  what: string,
+  start: string | null,
+  patience = Infinity,
+): Retry {
+  const began = clock.monotonic();
   let last = start;
   let still = 0;
   let unknown = 0;
@@ -104,7 +116,8 @@ export function createRetry(clock: Clock, what: string, start: string | null): R
           `${what}: the origin says a ref moved, but it didn't`,
         );
       }
-      if (unknown >= UNKNOWN_AFTER) {
+      const late = unknown > 0 && clock.monotonic() - began > patience;
+      if (unknown >= UNKNOWN_AFTER || late) {
         throw new AgentqError("push-unknown", `${what}: the origin's answers keep getting lost`);
       }
       const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));

@@ -287,3 +287,41 @@ describe("the repository to work in", () => {
     assert.equal(landingRepository(null, own).gitDir, first.gitDir);
   });
 });
+
+describe("a tree that harms whoever checks it out", () => {
+  test("is refused though nothing checks it; what the branch has already stops nobody", async () => {
+    const { origin, base, clone } = setting();
+    const dir = join(tempDir(), "evil");
+    git("/", "clone", "-q", origin, dir);
+    const blob = git(dir, "hash-object", "-w", "file.txt");
+    const raw = (entries: string[]) => {
+      const input = Buffer.concat(
+        entries.map((name) =>
+          Buffer.concat([Buffer.from(`100644 ${name}\0`), Buffer.from(blob, "hex")])
+        ),
+      );
+      const made = tryGit(dir, ["hash-object", "-t", "tree", "-w", "--stdin", "--literally"], {
+        input,
+      });
+      assert.equal(made.status, 0, made.stderr);
+      return made.stdout.trim();
+    };
+    const commitTree = (tree: string, parent: string) =>
+      git(dir, "commit-tree", "-p", parent, "-m", "x", tree);
+    const evil = commitTree(raw([".git", "file.txt"]), base);
+    git(dir, "push", "-q", "origin", `${evil}:refs/heads/evil`);
+    const double = commitTree(raw(["file.txt", "file.txt"]), base);
+    git(dir, "push", "-q", "origin", `${double}:refs/heads/double`);
+    const after = commitTree(raw([".git", "file.txt", "more.txt"]), evil);
+    git(dir, "push", "-q", "origin", `${after}:refs/heads/after`);
+    const workshop = await workshopIn(clone, origin);
+    const land = async (candidate: Oid, tip: Oid | null) =>
+      await workshop.merge(ticketFor(candidate), tip, signal);
+    for (const tip of [base, null]) {
+      const refused = await land(evil, tip) as Refusal;
+      assert.deepEqual([refused.reason, refused.files], ["land failed", [".git"]]);
+    }
+    assert.deepEqual((await land(double, base) as Refusal).files, ["file.txt"]);
+    assert.equal((await land(after, evil)).verdict, "ready");
+  });
+});
