@@ -1,0 +1,158 @@
+/** The queue commands as a person runs them. */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { tempDir } from "../helpers/git.ts";
+import { startRedis, until } from "./helpers/redis.ts";
+
+const main = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
+const start = process.versions.deno === undefined ? [main] : ["run", "-A", "--no-check", main];
+const LONG = { timeout: 120_000 };
+
+function commands(backend: string | null) {
+  const state = tempDir();
+  const more = backend === null ? [] : ["--backend", backend];
+  const env = { ...process.env, AGENTQ_STATE: state };
+  const run = (args: string[], input: string | Uint8Array = "") => {
+    const [own, rest] = args.includes("--")
+      ? [args.slice(0, args.indexOf("--")), args.slice(args.indexOf("--"))]
+      : [args, []];
+    const ran = spawnSync(process.execPath, [...start, "queue", ...own, ...more, ...rest], {
+      env,
+      input,
+      encoding: "utf8",
+      cwd: state,
+    });
+    return { code: ran.status, out: ran.stdout, err: ran.stderr };
+  };
+  const ok = (...args: string[]) => {
+    const { code, out, err } = run(args);
+    assert.equal(code, 0, `${args.join(" ")}: ${err}${out}`);
+    return out.trimEnd();
+  };
+  const json = (...args: string[]) => JSON.parse(ok(...args));
+  return { run, ok, json, env, more, state };
+}
+
+describe("the queue commands", () => {
+  const backends: [string, () => Promise<{ url: string | null; close?: () => Promise<void> }>][] = [
+    ["the default store", async () => ({ url: null })],
+    ["sqlite", async () => ({ url: `sqlite:${join(tempDir(), "q.db")}` })],
+    ["redis", async () => {
+      const server = await startRedis({ config: ["appendfsync everysec"] });
+      return { url: `redis://127.0.0.1:${server.port}`, close: () => server.kill() };
+    }],
+  ];
+  for (const [name, open] of backends) {
+    test(`take a message all the way, over several processes (${name})`, LONG, async () => {
+      const { url, close } = await open();
+      const { run, ok, json } = commands(url);
+      assert.notEqual(run(["size", "jobs"]).code, 0);
+      ok("create", "jobs");
+      const id = ok("enqueue", "jobs", "hello");
+      assert.equal(ok("enqueue", "jobs", "-", "--id", "x1"), "x1");
+      assert.deepEqual(json("peek", "jobs"), { id, data: "hello" });
+      assert.deepEqual(json("status", "jobs"), {
+        schema: "agentq.queue/1",
+        pending: 2,
+        processing: 0,
+        unacked: 2,
+        complete: false,
+      });
+      assert.deepEqual(json("dequeue", "jobs"), { id, data: "hello" });
+      assert.equal(ok("size", "jobs"), "1");
+      assert.equal(ok("recover", "jobs"), "0");
+      assert.equal(run(["ack", "jobs", id, "--owner", "other"]).code, 1);
+      assert.equal(ok("recover", "jobs", "--stale", "0"), "1");
+      const stale = run(["ack", "jobs", id, "--json"]);
+      assert.equal(stale.code, 1);
+      assert.equal(JSON.parse(stale.out).error.code, "stale-delivery");
+      const receipt = json("dequeue", "jobs", "--receipt");
+      assert.equal(receipt.attempts, 1);
+      ok("ack", "jobs", id, "--lease", receipt.lease);
+      assert.equal(run(["wait", "jobs", "--timeout", "0.1"]).code, 3);
+      assert.equal(json("dequeue", "jobs").id, "x1");
+      ok("fail", "jobs", "x1", "--reason", "because");
+      assert.equal(json("failed", "show", "jobs", "x1").reason, "because");
+      assert.deepEqual(json("dequeue", "jobs"), {});
+      assert.equal(ok("failed", "retry", "jobs", "--all"), "x1");
+      assert.equal(ok("clear", "jobs"), "1");
+      ok("wait", "jobs");
+      assert.equal(JSON.parse(ok("fs", "read", "jobs/status")).pending, 0);
+      assert.equal(ok("rm", "jobs"), "jobs");
+      await close?.();
+    });
+  }
+
+  test("work runs a program for each message; metrics tell what was done", LONG, () => {
+    const { run, ok, json, state } = commands(`sqlite:${join(tempDir(), "q.db")}`);
+    ok("create", "jobs");
+    assert.equal(
+      run(["enqueue", "jobs", "-", "--lines"], "a\nb\nbad\n").out.trim().split("\n").length,
+      3,
+    );
+    const handler = join(state, "handle.sh");
+    writeFileSync(handler, '#!/bin/sh\nread -r line\necho "did $line"\n[ "$line" != bad ]\n');
+    chmodSync(handler, 0o755);
+    const worked = run([
+      ..."work jobs --concurrency 2 --max-attempts 2 --backoff 0.01 --until-empty".split(" "),
+      "--",
+      handler,
+    ]);
+    assert.equal(worked.code, 0, worked.err);
+    assert.deepEqual(worked.out.trim().split("\n").sort(), [
+      "did a",
+      "did b",
+      "did bad",
+      "did bad",
+    ]);
+    assert.match(worked.err, /to the dead letters: exit status 1: did bad/);
+    assert.equal(json("metrics", "jobs").processed, 2);
+    assert.equal(json("metrics", "jobs").failed_count, 1);
+    assert.match(ok("metrics", "--prometheus"), /agentq_queue_processed_total\{queue="jobs"\} 2/);
+    assert.match(ok("failed", "ls"), /^jobs\t\S+\t2x\texit status 1: did bad$/);
+    assert.equal(run(["work", "jobs", "--", "/no/such/program"]).code, 2);
+  });
+
+  test(
+    "SIGTERM lets the program finish, acks it, takes nothing more and exits 143",
+    LONG,
+    async () => {
+      const { run, ok, env, more, state } = commands(`sqlite:${join(tempDir(), "q.db")}`);
+      ok("create", "jobs");
+      run(["enqueue", "jobs", "-", "--lines"], "a\nb\n");
+      const mark = join(state, "mark");
+      const program = `echo start >> '${mark}'; sleep 0.5; echo end >> '${mark}'`;
+      const child = spawn(
+        process.execPath,
+        [...start, "queue", "work", "jobs", ...more, "--", "sh", "-c", program],
+        { env, stdio: "ignore" },
+      );
+      await until(() => existsSync(mark));
+      child.kill("SIGTERM");
+      const code = await new Promise((resolve) => child.once("exit", resolve));
+      assert.equal(code, 143);
+      assert.equal(readFileSync(mark, "utf8"), "start\nend\n");
+      assert.equal(JSON.parse(ok("status", "jobs")).unacked, 1);
+    },
+  );
+
+  test("memory:, unknown backends and hostile names are refused with a reason", LONG, () => {
+    const refused = (backend: string, args: string[]) => {
+      const { code, out } = commands(backend).run([...args, "--json"]);
+      return `${code} ${JSON.parse(out).error.code}`;
+    };
+    assert.equal(refused("memory:", ["ls"]), "2 backend-unsupported");
+    assert.equal(refused("nonsense", ["ls"]), "64 usage");
+    assert.equal(refused("sqlite:", ["ls"]), "64 usage");
+    const file = `sqlite:${join(tempDir(), "q.db")}`;
+    assert.equal(refused(file, ["ls"]), "2 backend-missing");
+    for (const name of ["../x", "a/ack", "a\u001b[31m", "a b"]) {
+      assert.equal(refused(file, ["create", name]), "2 queue-name-invalid");
+    }
+  });
+});
