@@ -8,7 +8,7 @@ import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
-import { escapeTerminal } from "./output/escape.ts";
+import { escapeTerminal, safeJson } from "./output/escape.ts";
 import { createProgress, type Progress } from "./output/progress.ts";
 import { writeOut } from "./output/write.ts";
 import type { Flags } from "./spec.ts";
@@ -83,7 +83,7 @@ export function createContext(
     },
     print(document, human) {
       context.progress.clear();
-      if (json) return writeOut(`${JSON.stringify(document)}\n`);
+      if (json) return writeOut(`${safeJson(document)}\n`);
       const lines = human();
       if (lines !== "") writeOut(`${escapeTerminal(lines).replace(/\n$/, "")}\n`);
     },

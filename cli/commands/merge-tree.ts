@@ -6,6 +6,7 @@ import { pairMerger, toFailedMerge, toMergeDocument } from "../../src/merge/merg
 import type { MergeResult } from "../../src/merge/types.ts";
 import type { Context } from "../context.ts";
 import { toAgentqError } from "../output/errors.ts";
+import { safeJson } from "../output/escape.ts";
 import { writeOut } from "../output/write.ts";
 import type { Flags } from "../spec.ts";
 
@@ -50,7 +51,7 @@ async function answerLines(
     } catch (thrown) {
       document = toFailedMerge(ours, theirs, toAgentqError(thrown));
     }
-    writeOut(`${JSON.stringify(document)}\n`);
+    writeOut(`${safeJson(document)}\n`);
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 /** The one place where an error is printed. */
 import { AgentqError } from "../../src/errors.ts";
-import { escapeTerminal } from "./escape.ts";
+import { escapeTerminal, safeJson } from "./escape.ts";
 import { writeErr, writeOut } from "./write.ts";
 
 /** Any thrown value as an {@link AgentqError}: system errors keep their errno, the rest is `internal`. */
@@ -24,7 +24,7 @@ export function toAgentqError(thrown: unknown): AgentqError {
 /** Prints `error` once: a JSON document on stdout with `--json`, else message and hint on stderr. */
 export function printError(error: AgentqError, options: { json: boolean; verbose: boolean }): void {
   if (options.json) {
-    writeOut(`${JSON.stringify({ schema: "agentq.error/1", error: error.toJSON() })}\n`);
+    writeOut(`${safeJson({ schema: "agentq.error/1", error: error.toJSON() })}\n`);
   } else {
     writeErr(`agentq: ${escapeTerminal(error.message)}\nhint: ${escapeTerminal(error.hint)}\n`);
   }

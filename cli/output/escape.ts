@@ -21,3 +21,11 @@ export function escapeTerminal(text: string): string {
 export function escapeLine(text: string): string {
   return escapeTerminal(text).replace(/\n/g, "\\n").replace(/\t/g, "\\t");
 }
+
+/** JSON in which nothing can act on a terminal, and which says the same. */
+export function safeJson(document: unknown): string {
+  return JSON.stringify(document).replace(
+    /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}

@@ -8,14 +8,17 @@ import { join } from "node:path";
 import { isAgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isAncestor } from "../git/history.ts";
+import { quotePath } from "../git/path-quote.ts";
 import type { Repository } from "../git/repository.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import { findUnsafePath } from "../git/unsafe-tree.ts";
 import { treeFiles } from "../git/work-tree-settings.ts";
 import { attributeLookup } from "../git/attributes.ts";
 import { prepareWorktree } from "../git/worktree.ts";
 import { checkGate } from "../merge/gate.ts";
 import { mergeCommits } from "../merge/merge-commits.ts";
 import { overlay } from "../merge/overlay.ts";
+import { pathText } from "../merge/state.ts";
 import type { MergeOptions } from "../merge/types.ts";
 import { runCommand } from "../platform/process.ts";
 import type { TicketEntry } from "./chain.ts";
@@ -123,10 +126,26 @@ export function createCloneWorkshop(
     return { attributes: (path) => lookup.of(path) };
   }
 
-  /** An agentq.json that can't be read must not get onto the branch: nothing would land after it. */
+  /**
+   * What would keep everything after it from landing must not get onto the branch, verified or not:
+   * paths that can't be checked out, and an agentq.json that can't be read.
+   */
   function guarded(ready: ReadyMerge, tip: Oid | null): ReadyMerge | Refusal {
+    const onBranch = tip === null ? null : treeOf(objects, tip);
+    const unsafe = findUnsafePath(ready.objects, onBranch, ready.tree);
+    if (unsafe !== null) {
+      const { path, reason } = unsafe;
+      return {
+        verdict: "refused",
+        reason: REASONS.failed,
+        files: [pathText(path)],
+        regions: [],
+        report: `The path ${quotePath(path)} has ${reason}: no checkout may write it. ` +
+          "Take it out of the candidate's tree and submit again.",
+      };
+    }
     const after = pinsEntry(ready.objects, ready.tree);
-    const before = tip === null ? null : pinsEntry(objects, treeOf(objects, tip));
+    const before = onBranch === null ? null : pinsEntry(objects, onBranch);
     if (after === null || after.oid === before?.oid) return ready;
     try {
       readPins(ready.objects, ready.tree);

@@ -8,6 +8,7 @@ import { openBackend } from "../../../src/queuefs/open.ts";
 import { callerOwner } from "../../../src/queuefs/owner.ts";
 import { bytesOf } from "../../../src/queuefs/payload.ts";
 import type { Context } from "../../context.ts";
+import { safeJson } from "../../output/escape.ts";
 import { writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 
@@ -69,12 +70,4 @@ export async function inputBytes(given: string | undefined): Promise<Uint8Array>
 export function printLines(context: Context, documents: readonly unknown[]): void {
   context.progress.clear();
   writeOut(documents.map((document) => `${safeJson(document)}\n`).join(""));
-}
-
-/** JSON in which nothing can act on a terminal, and which says the same. */
-export function safeJson(document: unknown): string {
-  return JSON.stringify(document).replace(
-    /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }

@@ -1,7 +1,8 @@
 /** `queue fs read|write|ls`: queues by their control paths. */
 import { queueFs } from "../../../src/queuefs/control.ts";
 import type { CommandModule } from "../../spec.ts";
-import { inputBytes, milliseconds, ownerOf, printLines, safeJson, withBackend } from "./common.ts";
+import { inputBytes, milliseconds, ownerOf, printLines, withBackend } from "./common.ts";
+import { safeJson } from "../../output/escape.ts";
 import { writeOut } from "../../output/write.ts";
 
 type Run = CommandModule["run"];

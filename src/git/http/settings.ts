@@ -63,6 +63,15 @@ function matchRank(pattern: string, url: URL): number | null {
   return 1 + exact * 1_000_000 + path.length * 2 + (wanted.username === "" ? 0 : 1);
 }
 
+/**
+ * How long a server may be silent, in milliseconds, as git is told it: `GIT_HTTP_LOW_SPEED_TIME`, else
+ * `http.lowSpeedTime`, in seconds. Null when neither is a positive number.
+ */
+export function lowSpeedTime(settings: HttpSettings, env: Env): number | null {
+  const seconds = Number(env.GIT_HTTP_LOW_SPEED_TIME ?? settings.get("lowSpeedTime") ?? 0);
+  return Number.isFinite(seconds) && seconds > 0 && seconds <= 86_400 ? seconds * 1000 : null;
+}
+
 /** Where systems keep the authorities they trust. */
 const SYSTEM_BUNDLES = [
   "/etc/ssl/certs/ca-certificates.crt",

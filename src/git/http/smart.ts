@@ -13,7 +13,7 @@ import { redactUrl } from "../remote.ts";
 import { createHttpClient, type HttpRequest, type HttpResponse } from "./client.ts";
 import { connector } from "./connect.ts";
 import { basic, type Credential, givenCredential, storedCredentials } from "./credentials.ts";
-import { httpSettings } from "./settings.ts";
+import { httpSettings, lowSpeedTime } from "./settings.ts";
 
 export type Service = "git-upload-pack" | "git-receive-pack";
 
@@ -50,7 +50,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
   const client = createHttpClient({
     connect: connector(config, env, {
       connectMs: timeouts.connect ?? 30_000,
-      idleMs: timeouts.idle ?? 120_000,
+      idleMs: timeouts.idle ?? lowSpeedTime(httpSettings(config, base), env) ?? 120_000,
     }),
     totalMs: timeouts.total ?? 30 * 60_000,
   });
