@@ -14,7 +14,7 @@ import { tempDir } from "../helpers/git.ts";
 import { type Agent, setting, startAgent } from "./helpers/agents.ts";
 import { bytes, startRedis } from "./helpers/redis.ts";
 
-const SECONDS = setting("AGENTQ_KILL_SECONDS", 4);
+const SECONDS = setting("AGENTQ_KILL_SECONDS", 3);
 const SEED = setting("AGENTQ_SEED", Date.now() % 1_000_000);
 const LEASE_MS = 3000;
 

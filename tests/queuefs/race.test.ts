@@ -13,7 +13,7 @@ import { tempDir } from "../helpers/git.ts";
 import { setting, startAgent } from "./helpers/agents.ts";
 import { bytes, startRedis } from "./helpers/redis.ts";
 
-const OBSERVATIONS = setting("AGENTQ_RACE_OBSERVATIONS", 20_000);
+const OBSERVATIONS = setting("AGENTQ_RACE_OBSERVATIONS", 8_000);
 const WORKERS = 8;
 const OBSERVERS = 2;
 
