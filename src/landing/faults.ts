@@ -30,8 +30,14 @@ const BY_CODE: Partial<Record<ErrorCode, Fault>> = {
 /** System errors that follow from what is being written, not from the state of the machine. */
 const ERRNO_OF_TICKET = new Set(["ENAMETOOLONG", "ELOOP", "EILSEQ", "EINVAL"]);
 
+/** What starting any program fails with where the machine is short of something. */
+const ERRNO_OF_SHORTAGE = new Set(["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]);
+
 export function faultOf(error: unknown): Fault {
   const errno = errnoOf(error);
+  if (error instanceof AgentqError && error.code === "command-not-started") {
+    return isMachinesOwn(error, errno) ? "machine" : "unclear";
+  }
   if (errno !== null && ERRNO_OF_TICKET.has(errno)) return "unclear";
   if (error instanceof AgentqError) {
     const known = BY_CODE[error.code];
@@ -40,6 +46,15 @@ export function faultOf(error: unknown): Fault {
     return "unclear";
   }
   return errno === null ? "unclear" : "machine";
+}
+
+/**
+ * No program starts for want of memory or processes, and no check at all without `sh`. A command line
+ * too long for the system (E2BIG) is the ticket's, another program (a sandbox) is the branch's choice.
+ */
+function isMachinesOwn(error: AgentqError, errno: string | null): boolean {
+  if (errno === null || errno === "E2BIG") return false;
+  return ERRNO_OF_SHORTAGE.has(errno) || error.details?.program === "sh";
 }
 
 function errnoOf(error: unknown): string | null {

@@ -1,12 +1,12 @@
 /**
- * Recognising a publication that moved the branch but not `done`: the origin stopped between two
- * renames of one multi-ref update, or its lander died before it could finish what was left.
+ * What an origin that stopped between two renames of one multi-ref update leaves behind, or a lander
+ * that died before it could finish: the branch moved and not `done`, or `done` and not the branch.
  */
 import type { Oid } from "../git/types.ts";
 import type { TicketEntry } from "./chain.ts";
 import type { HeldLock } from "./lock.ts";
-import { NO_TIP } from "./messages.ts";
-import type { Snapshot } from "./snapshot.ts";
+import { corruptChain, NO_TIP } from "./messages.ts";
+import type { Queue, Snapshot } from "./snapshot.ts";
 import type { Workshop } from "./workshop.ts";
 
 /**
@@ -42,4 +42,35 @@ export async function alreadyPublished(
   const first = parents[0];
   if (parents.length !== 2 || first === undefined || parents[1] !== candidate) return null;
   return await workshop.mergedCommit(ticket, first, signal) === tip ? first : null;
+}
+
+/**
+ * Holds the result that the branch is about to follow to what every publication is: it answers the
+ * ticket of its number, and its commit contains that ticket's candidate and the tip it was landed on.
+ * A result written by hand must not move the branch backwards or to something that nobody queued.
+ *
+ * @throws `corrupt-chain`
+ */
+export async function assertPublication(
+  queue: Queue,
+  snapshot: Snapshot,
+  landed: Oid,
+  workshop: Workshop,
+  signal: AbortSignal,
+): Promise<void> {
+  const { oid, message } = snapshot.done!;
+  const ticket = await queue.chains.find("queue", snapshot.queue!, message.ticket, signal);
+  const { candidate } = ticket.message;
+  if (message.candidate !== candidate) {
+    throw corruptChain(
+      "done",
+      oid,
+      `names candidate ${message.candidate}, ticket ${message.ticket} is ${candidate}`,
+    );
+  }
+  for (const part of message.tip === NO_TIP ? [candidate] : [message.tip, candidate]) {
+    if (!await workshop.contains(landed, part, signal)) {
+      throw corruptChain("done", oid, `says that ${landed} was landed, which lacks ${part}`);
+    }
+  }
 }

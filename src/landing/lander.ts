@@ -15,6 +15,7 @@ import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import type { Control } from "./control.ts";
 import { anchorOf, isRewound, lastLanded, unfinishedPublication } from "./decide.ts";
+import { assertPublication } from "./half-state.ts";
 import { judge } from "./judge.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
@@ -54,6 +55,7 @@ export async function landTickets(
 
     const unfinished = unfinishedPublication(snapshot, control);
     if (unfinished !== null) {
+      await assertPublication(queue, snapshot, unfinished, options.workshop, signal);
       options.onProgress?.(`ticket ${snapshot.next - 1}: finishing an interrupted publication`);
       const objects = await options.workshop.reading(unfinished, signal);
       const outcome = await rollForward(queue, held, { snapshot, landed: unfinished, objects });

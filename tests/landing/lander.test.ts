@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Oid } from "../../src/git/types.ts";
+import { chainCommit } from "../../src/landing/chain-commit.ts";
 import type { ResultEntry } from "../../src/landing/chain.ts";
 import { pauseQueue, readControl, resumeQueue } from "../../src/landing/control.ts";
 import { type DutyOptions, landQueue, waitForTicket } from "../../src/landing/duty.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { acquireLock, createLockWatch, holderOf } from "../../src/landing/lock.ts";
+import type { Result } from "../../src/landing/messages.ts";
 import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { statusOf } from "../../src/landing/status.ts";
 import type { Workshop } from "../../src/landing/workshop.ts";
@@ -17,6 +19,9 @@ import { createWorld, type World } from "./world.ts";
 
 const BRANCH = "refs/heads/main";
 const LOCK = "refs/weave/main/lock";
+const DONE = "refs/weave/main/done";
+
+type Forged = Record<"base" | "first" | "second" | "orphan", Oid>;
 
 interface Scene {
   world: World;
@@ -147,6 +152,58 @@ describe("landing", () => {
   });
 });
 
+describe("a result that nobody's publication left", () => {
+  async function forged(change: (at: Forged) => Partial<Result>) {
+    const made = await scene();
+    const { fake, base, submit, land } = made;
+    const first = await submit("one");
+    await land("lander");
+    const second = await submit("two", [first]);
+    const at = { base, first, second, orphan: fakeCommit(fake, [], "orphan") };
+    const message: Result = {
+      kind: "result",
+      ticket: 1,
+      candidate: second,
+      submitter: "two",
+      lander: "nobody",
+      tip: first,
+      landed: second,
+      reason: "landed",
+      files: [],
+      regions: [],
+      report: "",
+      ...change(at),
+    };
+    const entry = chainCommit([fake.refs.get(DONE)!, message.landed!], message, 1);
+    fake.objects.set(entry.oid, { type: "commit", data: entry.content });
+    fake.refs.set(DONE, entry.oid);
+    return { ...made, ...at, entry };
+  }
+
+  test("but could have is followed", async () => {
+    const { fake, second, land } = await forged(() => ({}));
+    await land("lander");
+    assert.equal(fake.refs.get(BRANCH), second);
+  });
+
+  for (
+    const [name, change] of [
+      ["of a commit that lacks the tip", ({ orphan }) => ({ landed: orphan })],
+      ["of the tip's own past", ({ base }) => ({ landed: base })],
+      ["of another candidate", ({ orphan }) => ({ candidate: orphan })],
+    ] satisfies [string, (at: Forged) => Partial<Result>][]
+  ) {
+    test(`${name} is corrupt-chain: the branch stays`, async () => {
+      const { fake, first, entry, land } = await forged(change);
+      await assert.rejects(
+        land("lander"),
+        (e) => isAgentqError(e, "corrupt-chain") && e.message.includes(entry.oid),
+      );
+      assert.equal(fake.refs.get(BRANCH), first);
+    });
+  }
+});
+
 describe("checks that can't be run", () => {
   test("are left to others twice, then refused, so that the queue goes on", async () => {
     const { submit, land } = await scene();
@@ -157,20 +214,45 @@ describe("checks that can't be run", () => {
       fail(ticket) {
         if (ticket.message.submitter !== "bad") return;
         tries++;
-        throw new AgentqError("command-not-started", "sh could not be started");
+        throw new AgentqError("command-not-started", "bwrap could not be started");
       },
     });
     assert.equal(tries, 3);
     assert.deepEqual(reasons(results), ["land failed", "landed"]);
-    assert.match(results[0]!.message.report!, /sh could not be started/);
+    assert.match(results[0]!.message.report!, /bwrap could not be started/);
   });
+
+  for (
+    const [why, program, errno] of [
+      ["there is no shell", "sh", "ENOENT"],
+      ["no process can be made", "bwrap", "EAGAIN"],
+    ] as const
+  ) {
+    test(`aren't counted where ${why}: the machine's own fault`, async () => {
+      const { queue, submit, land } = await scene();
+      await submit("good");
+      const broken: FakeChecks = {
+        fail() {
+          throw new AgentqError("command-not-started", `${program} could not be started`, {
+            details: { program, errno },
+          });
+        },
+      };
+      for (let i = 0; i < 4; i++) {
+        await assert.rejects(land("m1", broken), (e) => isAgentqError(e, "command-not-started"));
+      }
+      const control = await readControl(queue, (await readSnapshot(queue)).lock);
+      assert.equal(control.failures, null);
+      assert.deepEqual(reasons(await land("m2")), ["landed"]);
+    });
+  }
 
   test("count across machines, in the lock chain", async () => {
     const { queue, submit, run, duty } = await scene();
     await submit("bad");
     const broken: FakeChecks = {
       fail() {
-        throw new AgentqError("command-not-started", "no sh");
+        throw new AgentqError("command-not-started", "no bwrap");
       },
     };
     for (const [who, left] of [["m1", 1], ["m2", 2]] as const) {
