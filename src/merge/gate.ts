@@ -152,7 +152,7 @@ function refuse(
 export function dropMatcher(drops: readonly string[]): (path: string) => boolean {
   const tests = drops.map((drop) => {
     const pattern = byteString(drop.replace(/\/+$/, ""));
-    const matches = compileWildmatch(pattern);
+    const matches = compileWildmatch(pattern, { pathname: false });
     return (path: string): boolean =>
       path === pattern || path.startsWith(pattern + "/") || matches(path);
   });

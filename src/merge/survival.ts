@@ -35,18 +35,18 @@ export interface Texts {
 }
 
 /**
- * The share, 0 to 1, of the words that `side` added or removed which the result has added or removed.
- * 1 when there was nothing to add or remove that `other` hadn't done as well; null when the change was
- * not one of words.
+ * The share, 0 to 1, of the words that `side` added which the result has added too; of a change that only
+ * removes words, the share of those removed. 1 when there was nothing to do that `other` hadn't done as
+ * well; null when the change was not one of words.
  */
 export function wordsKept(texts: Texts): number | null {
   const base = wordCounts(texts.base);
   const side = wordCounts(texts.side);
   const other = wordCounts(texts.other);
   const result = wordCounts(texts.result);
-  let changed = 0;
-  let wanted = 0;
-  let kept = 0;
+  let changed = false;
+  const added = { wanted: 0, kept: 0 };
+  const removed = { wanted: 0, kept: 0 };
   const missing: [string, number][] = [];
   for (const word of new Set([...base.keys(), ...side.keys()])) {
     const before = countOf(base, word);
@@ -54,28 +54,26 @@ export function wordsKept(texts: Texts): number | null {
     const there = countOf(other, word);
     const now = countOf(result, word);
     if (before === after) continue;
-    changed++;
+    changed = true;
     if (after > before) {
-      const need = after - Math.max(before, there);
-      if (need <= 0) continue;
-      wanted += need;
+      const need = Math.max(0, after - Math.max(before, there));
       const got = Math.min(need, Math.max(0, now - Math.max(before, there)));
-      kept += got;
+      added.wanted += need;
+      added.kept += got;
       if (got < need) missing.push([word, need - got]);
     } else {
-      const need = Math.min(before, there) - after;
-      if (need <= 0) continue;
-      wanted += need;
-      kept += Math.min(need, Math.max(0, there - now));
+      const need = Math.max(0, Math.min(before, there) - after);
+      removed.wanted += need;
+      removed.kept += Math.min(need, Math.max(0, there - now));
     }
   }
-  if (changed === 0) return null;
-  if (wanted === 0) return 1;
+  if (!changed) return null;
+  if (added.wanted === 0) return removed.wanted === 0 ? 1 : removed.kept / removed.wanted;
   if (missing.length > 0) {
     const elsewhere = texts.elsewhere();
-    for (const [word, count] of missing) kept += Math.min(count, countOf(elsewhere, word));
+    for (const [word, count] of missing) added.kept += Math.min(count, countOf(elsewhere, word));
   }
-  return kept / wanted;
+  return added.kept / added.wanted;
 }
 
 /** A place where work was lost: lines of the side's text, 1-based, and their words. */
