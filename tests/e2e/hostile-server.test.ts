@@ -16,10 +16,13 @@ async function behindProxy(): Promise<{ origin: TestOrigin; agent: Agent; proxy:
   const proxy = await startProxy(web.httpPort);
   url.port = String(proxy.port);
   origin.url = url.href;
-  const agent = makeAgent(origin, { env: { GIT_HTTP_LOW_SPEED_TIME: "1" } });
+  const agent = makeAgent(origin);
   agentCommit(agent, { "a.txt": "a\n" });
   return { origin, agent, proxy };
 }
+
+/** Bounds the silence of a server, as git knows it. */
+const IMPATIENT = { env: { GIT_HTTP_LOW_SPEED_TIME: "1" } };
 
 const ADVERTISED = "application/x-git-receive-pack-advertisement";
 const html = "<html><body><h1>Sign in</h1></body></html>";
@@ -58,7 +61,7 @@ for (const [name, fault] of FAULTS) {
     const before = allRefs(origin);
     const cases = [["status"], ["submit", "--no-wait"], ["land"]];
     for (const args of name.includes("stall") ? cases.slice(1, 2) : cases) {
-      const result = await runJson(agent, args, 2);
+      const result = await runJson(agent, args, 2, IMPATIENT);
       assert.equal(result.schema, "agentq.error/1");
       assert.notEqual(result.error.code, "internal", `${args}: ${JSON.stringify(result)}`);
       assert.notEqual(result.error.hint, "");
@@ -81,7 +84,8 @@ for (const [name, fault] of FAULTS) {
   scenario(`pushes answered with ${name}`, async () => {
     const { origin, agent, proxy } = await behindProxy();
     proxy.decide = (request) => request.service === "push" ? fault : "pass";
-    const result = await run(agent, ["submit", "--no-wait", "--json"]);
+    const patience = name.includes("stall") ? IMPATIENT : {};
+    const result = await run(agent, ["submit", "--no-wait", "--json"], patience);
     if (fault === "cut-half" || fault === "stall-half") {
       // The server did apply it, and reading the refs again tells.
       assert.deepEqual([result.status, result.json.outcome], [0, "queued"], result.stdout);

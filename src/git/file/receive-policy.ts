@@ -39,7 +39,7 @@ export function refusedByPolicy(
     if (objects.stat(oid).type !== "commit") {
       return { ref, reason: "a branch can only hold a commit" };
     }
-    checkedOut ??= checkedOutBranches(origin);
+    checkedOut ??= checkedOutBranches(origin, config);
     const where = checkedOut.get(target);
     if (where !== undefined) {
       const reason = currentBranchRefusal(config, where);
@@ -62,7 +62,7 @@ function procCovers(rule: string, ref: string): boolean {
 }
 
 /** Branches that a work tree of the origin has checked out, with that work tree's git directory. */
-function checkedOutBranches(origin: Repository): Map<string, string> {
+function checkedOutBranches(origin: Repository, config: GitConfig): Map<string, string> {
   const found = new Map<string, string>();
   const note = (gitDir: string) => {
     try {
@@ -79,7 +79,8 @@ function checkedOutBranches(origin: Repository): Map<string, string> {
     // The origin has no linked worktrees.
   }
   for (const name of names) note(`${origin.commonDir}/worktrees/${name}`);
-  if (!origin.bare) note(origin.commonDir);
+  // A git directory by itself counts as having a work tree, for git too, when its settings say so.
+  if (!origin.bare || config.getBoolean("core.bare") === false) note(origin.commonDir);
   return found;
 }
 

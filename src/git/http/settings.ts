@@ -97,6 +97,9 @@ export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
   };
   const named = env.GIT_SSL_CAINFO ?? settings.get("sslCAInfo") ?? env.SSL_CERT_FILE;
   const bundle = named ?? SYSTEM_BUNDLES.find((path) => existsSync(path));
+  // Known to Node programs beside the system's own; a list that is named stands for itself.
+  const extra = named === undefined ? env.NODE_EXTRA_CA_CERTS : undefined;
+  const authorities = [bundle, extra].filter((path) => path !== undefined && path !== "");
   const off = env.GIT_SSL_NO_VERIFY;
   const verify = off !== undefined && parseBoolean(off) !== false && off !== ""
     ? false
@@ -105,7 +108,9 @@ export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
   const key = env.GIT_SSL_KEY ?? settings.get("sslKey") ?? cert;
   return {
     verify,
-    ...(bundle && verify ? { ca: file(bundle, "the list of certificate authorities") } : {}),
+    ...(authorities.length > 0 && verify
+      ? { ca: authorities.map((path) => file(path!, "the list of certificate authorities")) }
+      : {}),
     ...(cert ? { cert: file(cert, "http.sslCert"), key: file(key!, "http.sslKey") } : {}),
   };
 }

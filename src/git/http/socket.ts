@@ -14,7 +14,7 @@ export interface SocketLimits {
 
 export interface TlsSettings {
   /** PEM of the authorities to trust; undefined: the runtime's own. */
-  readonly ca?: Buffer;
+  readonly ca?: readonly Buffer[];
   readonly verify: boolean;
   readonly cert?: Buffer;
   readonly key?: Buffer;
@@ -82,7 +82,7 @@ export function startTls(
       ...(net.isIP(host) ? { host } : { servername: host, host }),
       ALPNProtocols: ["http/1.1"],
       rejectUnauthorized: settings.verify,
-      ...(settings.ca ? { ca: settings.ca } : {}),
+      ...(settings.ca ? { ca: [...settings.ca] } : {}),
       ...(settings.cert ? { cert: settings.cert } : {}),
       ...(settings.key ? { key: settings.key } : {}),
     });

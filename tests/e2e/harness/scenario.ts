@@ -1,8 +1,9 @@
 /** How a scenario is declared: node:test under Bun stops a test after 5 s unless told otherwise. */
+import process from "node:process";
 import { test } from "node:test";
 
 /** Seconds a scenario may take before the runner gives it up for hung. */
-const LIMIT_SECONDS = 150;
+const LIMIT_SECONDS = process.env.AGENTQ_SOAK ? 3600 : 150;
 
 /** A named scenario with the time limit that all of them share. */
 export function scenario(name: string, body: () => Promise<void> | void): void {
