@@ -2,20 +2,22 @@
  * One run: find the command, resolve its flags, load its code, run it, print what went wrong.
  *
  * Signals: the first SIGINT or SIGTERM aborts `context.signal`, on which commands release the lock and
- * temp files; a second one ends the process at once. Exit 130 and 143 follow the shells' convention.
+ * temp files; a second one ends the process at once. A reader of stdout that goes away is a third kind,
+ * as SIGPIPE would be. Exit 130, 143 and 141 follow the shells' convention.
  */
 import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
 import { createContext, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
-import { writeOut } from "./output/write.ts";
+import { lostOutput, whenOutputCloses, writeErr, writeOut } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
-import { resolveFlags } from "./settings.ts";
+import { resolveFlags, saysYes } from "./settings.ts";
 import { GLOBAL_FLAGS } from "./spec.ts";
 import { COMMANDS } from "./table.ts";
 import { VERSION } from "./version.ts";
 
 const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143 } as const;
+const PIPE_EXIT = 141;
 
 /** What `argv` holds in front of a `--`: help and json are looked for only there. */
 function ownWords(argv: readonly string[]): readonly string[] {
@@ -42,8 +44,16 @@ async function help(argv: readonly string[]): Promise<number> {
 
 /** Runs `argv` (without the program's name) and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  const code = await runCommand(argv);
+  const lost = lostOutput();
+  if (lost === null || code > 128) return code;
+  writeErr(`agentq: standard output can't be written: ${lost}\n`);
+  return 2;
+}
+
+async function runCommand(argv: readonly string[]): Promise<number> {
   const own = ownWords(argv);
-  let json = own.includes("--json");
+  let json = own.includes("--json") || saysYes(process.env.AGENTQ_JSON);
   let verbose = own.includes("--verbose");
   const abort = new AbortController();
   let signalExit = 0;
@@ -54,6 +64,11 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
       abort.abort(new AgentqError("interrupted", `stopped by ${name}`));
     });
   }
+  whenOutputCloses(() => {
+    if (signalExit !== 0) return;
+    signalExit = PIPE_EXIT;
+    abort.abort(new AgentqError("interrupted", "nobody reads the output any more"));
+  });
   let close = () => {};
   try {
     if (own.includes("--version")) {

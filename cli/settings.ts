@@ -24,6 +24,11 @@ const BOOLEAN_WORDS: Readonly<Record<string, boolean>> = {
   "": false,
 };
 
+/** True for a boolean setting that is set and on, wherever it comes from. */
+export function saysYes(given: string | undefined): boolean {
+  return given !== undefined && BOOLEAN_WORDS[given.toLowerCase()] === true;
+}
+
 const text = z.string().check(z.refine((value) => !value.includes("\0"), "holds a NUL"));
 const decimal = z.string().check(z.regex(/^\d{1,15}(\.\d{1,9})?$/, "is not a number of seconds"));
 const whole = z.string().check(z.regex(/^\d{1,15}$/, "is not a whole number"));

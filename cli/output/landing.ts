@@ -1,5 +1,9 @@
-/** How tickets and results are told to people. Escaping is done where it is printed. */
+/**
+ * How tickets and results are told to people. What a terminal acts on is escaped where it is printed;
+ * here a stranger's text is kept on its own line, so that it can't pass for a line of ours.
+ */
 import type { ResultDocument, ShowDocument, StatusDocument } from "../../src/landing/schemas.ts";
+import { escapeLine } from "./escape.ts";
 
 const short = (oid: string) => oid.slice(0, 12);
 const indent = (lines: readonly string[]) => lines.map((line) => `  ${line}\n`).join("");
@@ -14,8 +18,8 @@ export function describeResult(result: ResultDocument): string {
       return `ticket ${ticket}: landed ${short(candidate)} as ${short(result.landed!)}` +
         (result.tip === null ? "" : ` on ${short(result.tip)}`);
     case "refused":
-      return `ticket ${ticket}: refused ${short(candidate)}: ${result.reason}\n` +
-        indent(result.files) + indent(result.regions) +
+      return `ticket ${ticket}: refused ${short(candidate)}: ${escapeLine(result.reason)}\n` +
+        indent(result.files.map(escapeLine)) + indent(result.regions.map(escapeLine)) +
         (result.report === "" ? "" : indent(result.report.split("\n")));
   }
 }
@@ -24,7 +28,7 @@ export function describeResult(result: ResultDocument): string {
 export function describeLine(result: ResultDocument): string {
   const what = result.outcome === "landed"
     ? `landed ${short(result.landed!)}`
-    : `refused: ${result.reason}`;
+    : `refused: ${escapeLine(result.reason)}`;
   return `${result.ticket}\t${short(result.candidate)}\t${what}`;
 }
 
@@ -36,7 +40,7 @@ export function describeStatus(status: StatusDocument): string {
   ];
   if (status.paused) {
     const { by, reason } = status.paused;
-    lines.push(`paused by ${by}${reason ? `: ${reason}` : ""}`);
+    lines.push(escapeLine(`paused by ${by}${reason ? `: ${reason}` : ""}`));
   }
   if (status.rewound) {
     lines.push(
@@ -44,12 +48,11 @@ export function describeStatus(status: StatusDocument): string {
         "agentq resume --accept-tip OID, or the branch is restored",
     );
   }
-  if (status.lock?.holder) lines.push(`landing: ${status.lock.holder}`);
+  if (status.lock?.holder) lines.push(`landing: ${escapeLine(status.lock.holder)}`);
   for (const ticket of status.tickets) {
     const title = ticket.title ? ` ${ticket.title.replace(/\s+/g, " ")}` : "";
-    lines.push(
-      `  ${ticket.ticket} ${ticket.state} ${short(ticket.candidate)} ${ticket.submitter}${title}`,
-    );
+    const who = escapeLine(ticket.submitter + title);
+    lines.push(`  ${ticket.ticket} ${ticket.state} ${short(ticket.candidate)} ${who}`);
   }
   if (status.tickets.length < status.unacked) {
     lines.push(`  … and ${status.unacked - status.tickets.length} more`);

@@ -1,10 +1,25 @@
-/** Writing to stdout and stderr whole, so that a fast exit loses nothing and a closed pipe is no error. */
+/**
+ * Writing to stdout and stderr whole, so that a fast exit loses nothing. A reader that went away ends
+ * the run as SIGPIPE would; an answer that can't be written (a full disk) is remembered as a failure.
+ */
 import { writeSync } from "node:fs";
 import process from "node:process";
 
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
+let lost: string | null = null;
+let onClosed = (): void => process.exit(141);
 
-/** Writes all of it; waits while a pipe is full; a reader that went away ends the process. */
+/** The errno with which standard output could not be written; null while all of it was. */
+export function lostOutput(): string | null {
+  return lost;
+}
+
+/** Has `end` called, rather than the process ended, when nobody reads standard output any more. */
+export function whenOutputCloses(end: () => void): void {
+  onClosed = end;
+}
+
+/** Writes all of it; waits while a pipe is full. */
 function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
   const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;
   let at = 0;
@@ -13,9 +28,13 @@ function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
       at += writeSync(fd, bytes, at);
     } catch (error) {
       const code = (error as { code?: string }).code;
-      if (code === "EAGAIN") Atomics.wait(sleeper, 0, 0, 5);
-      else if (code === "EPIPE" && fd === 1) process.exit(141);
-      else return;
+      if (code === "EAGAIN") {
+        Atomics.wait(sleeper, 0, 0, 5);
+        continue;
+      }
+      if (fd === 1 && code === "EPIPE") onClosed();
+      else if (fd === 1) lost ??= code ?? String(error);
+      return;
     }
   }
 }
