@@ -1,9 +1,11 @@
 /** How merges are made in a clone, by its configuration and attributes. */
+import { Buffer } from "node:buffer";
+import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { conversionFor, toRepository, toWorkTree } from "../git/eol.ts";
 import { openRepository, type Repository } from "../git/repository.ts";
-import type { ObjectReader } from "../git/types.ts";
+import type { ObjectReader, Oid } from "../git/types.ts";
 import {
   repositoryAttributes,
   workTreeFiles,
@@ -55,6 +57,7 @@ export function repositoryMergeOptions(repository: Repository): MergeOptions {
     ...(config.getBoolean("merge.renormalize") ? { renormalize } : {}),
     ...(renameLimit === null ? {} : { renameLimit }),
     directoryRenames: directoryRenames(repository),
+    abbreviate: abbreviator(repository),
     submodule: (path) => submoduleObjects(repository, path),
   };
 }
@@ -71,6 +74,50 @@ function directoryRenames({ config }: Repository): "conflict" | boolean {
   const value = config.get("merge.directoryRenames");
   if (value === null || value.toLowerCase() === "conflict") return "conflict";
   return config.getBoolean("merge.directoryRenames") ?? "conflict";
+}
+
+/**
+ * Names commits in diff3 markers as git does: `core.abbrev` digits, or as many as a repository of this
+ * size needs, and more until only one object has them.
+ */
+function abbreviator({ config, objects }: Repository): (oid: Oid) => string {
+  const set = config.get("core.abbrev")?.toLowerCase();
+  let digits = 0;
+  return (oid) => {
+    if (digits === 0) {
+      if (set === "no" || set === "off" || set === "false") digits = 40;
+      else if (set === undefined || set === "auto") {
+        const bits = Math.floor(Math.log2(Math.max(1, packedObjects(objects.directories())))) + 1;
+        digits = Math.max(7, Math.ceil(bits / 2));
+      } else digits = Math.min(40, Math.max(4, config.getInteger("core.abbrev") ?? 7));
+    }
+    let length = digits;
+    while (length < 40 && objects.prefixed(oid.slice(0, length), 2).length > 1) length++;
+    return oid.slice(0, length);
+  };
+}
+
+/** How many objects the packs hold, by the last number of each index's table. */
+function packedObjects(directories: readonly string[]): number {
+  let count = 0;
+  for (const directory of directories) {
+    let names: string[] = [];
+    try {
+      names = readdirSync(join(directory, "pack")).filter((name) => name.endsWith(".idx"));
+    } catch {
+      continue;
+    }
+    for (const name of names) {
+      const fd = openSync(join(directory, "pack", name), "r");
+      try {
+        const bytes = Buffer.alloc(4);
+        if (readSync(fd, bytes, 0, 4, 8 + 255 * 4) === 4) count += bytes.readUInt32BE(0);
+      } finally {
+        closeSync(fd);
+      }
+    }
+  }
+  return count;
 }
 
 /** The objects of a submodule that is checked out, or was: null when it isn't here. */

@@ -50,6 +50,11 @@ function differing(
     const own = ownAnswer(mergeCommits(overlay(store), ours, theirs, {
       attributes: (path) => lookup.of(path),
       labels: { ours, theirs },
+      abbreviate: (oid) => {
+        let length = 7;
+        while (store.prefixed(oid.slice(0, length), 2).length > 1) length++;
+        return oid.slice(0, length);
+      },
       ...options,
     }));
     const answer = expected[index]!;

@@ -1,0 +1,196 @@
+/** Merging as a clone is configured: drivers, attributes, styles, submodules; compared with git in that clone. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { isAgentqError } from "../../src/errors.ts";
+import { openRepository } from "../../src/git/repository.ts";
+import { expandPlaceholders } from "../../src/merge/driver.ts";
+import { pairMerger } from "../../src/merge/merge-pair.ts";
+import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
+
+type Files = Record<string, string | Uint8Array>;
+
+/** Branches `one` and `two` from a base; the work tree is left on the base. */
+function branches(base: Files, one: Files, two: Files): string {
+  const dir = makeRepo(tempDir());
+  commit(dir, "base", base);
+  for (const [name, files] of [["one", one], ["two", two]] as const) {
+    git(dir, "checkout", "-q", "-b", name, "main");
+    commit(dir, name, files);
+  }
+  git(dir, "checkout", "-q", "main");
+  return dir;
+}
+
+/** Both answers must be the same, down to the marked text. */
+function compare(
+  dir: string,
+  one = "one",
+  two = "two",
+): { clean: boolean; show(path: string): string } {
+  const expected = tryGit(dir, ["merge-tree", "--write-tree", "--no-messages", one, two]);
+  const repository = openRepository(dir);
+  try {
+    const own = pairMerger(repository)(one, two);
+    const [tree, ...stages] = expected.stdout.trimEnd().split("\n");
+    assert.equal(own.tree, tree, git(dir, "diff", tree!, own.tree));
+    assert.equal(own.clean, expected.status === 0);
+    assert.deepEqual(
+      own.stages.map((s) =>
+        `${s.mode.toString(8).padStart(6, "0")} ${s.oid} ${s.stage}\t${s.path}`
+      ),
+      stages,
+    );
+    return { clean: own.clean, show: (path) => git(dir, "show", `${own.tree}:${path}`) };
+  } finally {
+    repository.close();
+  }
+}
+
+const BOTH: [Files, Files, Files] = [
+  { f: "1\n2\n3\n4\n5\n" },
+  { f: "1\none\n3\n4\n5\n" },
+  { f: "1\ntwo\n3\n4\n5\n" },
+];
+
+describe("a merge in a clone gives what git merge-tree gives there", () => {
+  test("merge=union, -merge, binary and conflict-marker-size", () => {
+    for (
+      const attribute of [
+        "merge=union",
+        "-merge",
+        "merge=binary",
+        "binary",
+        "merge=text",
+        "merge=unknown",
+      ]
+    ) {
+      const dir = branches(
+        { ...BOTH[0], ".gitattributes": `f ${attribute} conflict-marker-size=12\n` },
+        BOTH[1],
+        BOTH[2],
+      );
+      compare(dir);
+    }
+  });
+
+  test("merge.conflictStyle", () => {
+    for (const style of ["merge", "diff3", "zdiff3"]) {
+      const dir = branches(...BOTH);
+      git(dir, "config", "merge.conflictStyle", style);
+      const { show } = compare(dir);
+      assert.equal(show("f").includes("|||||||"), style !== "merge");
+    }
+  });
+
+  test("a driver that the configuration defines: placeholders, conflict, quoting of odd names", () => {
+    const name = "it's a $(touch x) name";
+    const dir = branches(
+      { [name]: "base\n", "g": "base\n", ".gitattributes": "* merge=mine\n" },
+      { [name]: "one\n", "g": "one\n" },
+      { [name]: "two\n", "g": "two\n" },
+    );
+    git(
+      dir,
+      "config",
+      "merge.mine.driver",
+      "cat %O %B >> %A; echo %L %P 100%% >> %A; test %P != g",
+    );
+    const { show, clean } = compare(dir);
+    assert.equal(clean, false);
+    assert.equal(show(name), `one\nbase\ntwo\n7 ${name} 100%`);
+  });
+
+  test("an attribute alone runs nothing", () => {
+    const dir = branches({ ...BOTH[0], ".gitattributes": "* merge=mine\n" }, BOTH[1], BOTH[2]);
+    assert.match(compare(dir).show("f"), /^<<<<<<< one$/m);
+  });
+
+  test("a driver without a command is an error", () => {
+    const dir = branches({ ...BOTH[0], ".gitattributes": "* merge=mine\n" }, BOTH[1], BOTH[2]);
+    git(dir, "config", "merge.mine.name", "no command");
+    assert.throws(
+      () => pairMerger(openRepository(dir))("one", "two"),
+      (error) => isAgentqError(error, "config-invalid"),
+    );
+  });
+
+  test("merge.renormalize with text and eol", () => {
+    const dir = branches(
+      { f: "1\n2\n3\n", g: "1\n2\n3\n" },
+      { f: "1\r\n2\r\n3\r\nours\r\n" },
+      { f: "0\n1\n2\n3\n" },
+    );
+    writeFileSync(join(dir, ".git/info/attributes"), "* text=auto\n");
+    git(dir, "config", "merge.renormalize", "true");
+    git(dir, "config", "core.autocrlf", "false");
+    assert.equal(compare(dir).clean, true);
+  });
+
+  test("merge.default, merge.renameLimit and merge.directoryRenames", () => {
+    const dir = branches(...BOTH);
+    git(dir, "config", "merge.default", "union");
+    assert.equal(compare(dir).clean, true);
+    const text = Array.from({ length: 20 }, (_, i) => `line ${i}\n`).join("");
+    for (const value of ["true", "false", "conflict"]) {
+      const moved = branches(
+        { "d/a": text, "d/b": text + "b\n" },
+        { "d/c": "new\n" },
+        { "e/a": text, "e/b": text + "b\n" },
+      );
+      git(moved, "checkout", "-q", "two");
+      git(moved, "rm", "-qr", "d");
+      git(moved, "commit", "-q", "--amend", "--no-edit");
+      git(moved, "checkout", "-q", "main");
+      git(moved, "config", "merge.directoryRenames", value);
+      assert.equal(compare(moved).clean, value !== "conflict");
+    }
+  });
+
+  test("submodules: fast-forwarded where they are checked out, else a conflict", () => {
+    const inner = makeRepo(tempDir());
+    const ids = ["a", "b", "c"].map((name) => commit(inner, name, { f: name }));
+    git(inner, "checkout", "-q", "-b", "aside", ids[1]!);
+    ids.push(commit(inner, "aside", { g: "aside" }));
+    const link = (id: string): string => `160000,${id},sub`;
+    const dir = makeRepo(tempDir());
+    const at = (id: string): void => {
+      git(dir, "update-index", "--add", "--cacheinfo", link(id));
+      git(dir, "commit", "-q", "--allow-empty", "-m", id);
+    };
+    at(ids[0]!);
+    for (const [branch, id] of [["one", ids[1]!], ["two", ids[2]!], ["three", ids[3]!]] as const) {
+      git(dir, "checkout", "-q", "-b", branch, "main");
+      at(id);
+    }
+    git(dir, "checkout", "-q", "main");
+    assert.equal(compare(dir).clean, false);
+    git(dir, "clone", "-q", inner, "sub");
+    assert.equal(compare(dir).clean, true);
+    assert.equal(compare(dir, "two", "one").clean, true);
+    assert.equal(compare(dir, "two", "three").clean, false);
+  });
+
+  test("names that differ in case only, spaces, newlines and bytes that are no UTF-8", () => {
+    const dir = branches(
+      { "Name": "1\n", "name": "2\n", "new\nline": "x\n", "Ünï": "u\n" },
+      { "NAME": "3\n", "new\nline": "one\n", "Ünï": "one\n" },
+      { "name": "22\n", "new\nline": "two\n", "Ünï": "two\n" },
+    );
+    const own = pairMerger(openRepository(dir))("one", "two");
+    assert.deepEqual(
+      own.conflicts.map(({ path }) => Buffer.from(path, "latin1").toString("utf8")),
+      ["new\nline", "Ünï"],
+    );
+    assert.equal(
+      own.tree,
+      tryGit(dir, ["merge-tree", "--write-tree", "one", "two"]).stdout.slice(0, 40),
+    );
+  });
+});
+
+test("expandPlaceholders() leaves alone what it doesn't know", () => {
+  assert.equal(expandPlaceholders("%A %% %Z %%A 50%", { A: "a" }), "a % %Z %A 50%");
+});
