@@ -37,8 +37,13 @@ for (const line of limit ? lines.slice(0, Number(limit)) : lines) {
   const tree = commitTree(db, merge);
   let kind = "octopus";
   if (parents.length === 2) {
-    const merged = mergeCommits(overlay(db), parents[0]!, parents[1]!, { graph, allowUnrelated: true });
-    kind = merged.clean ? (merged.tree === tree ? "as git merges" : "clean but edited") : "resolved";
+    const merged = mergeCommits(overlay(db), parents[0]!, parents[1]!, {
+      graph,
+      allowUnrelated: true,
+    });
+    kind = merged.clean
+      ? (merged.tree === tree ? "as git merges" : "clean but edited")
+      : "resolved";
   }
   const losses = inspectMerge(db, graph, parents, tree);
   count(kind);
@@ -46,7 +51,9 @@ for (const line of limit ? lines.slice(0, Number(limit)) : lines) {
   count(`${kind}: refused`);
   if (show) {
     console.log(`${kind}: ${merge}`);
-    for (const loss of losses.slice(0, 5)) console.log(`  ${loss.path}: ${loss.what} [${loss.parent}]`);
+    for (const loss of losses.slice(0, 5)) {
+      console.log(`  ${loss.path}: ${loss.what} [${loss.parent}]`);
+    }
     if (losses.length > 5) console.log(`  … ${losses.length} paths`);
   }
 }
