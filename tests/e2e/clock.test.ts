@@ -33,8 +33,8 @@ scenario(
   "the holder's and a waiter's clocks jump an hour forward and back: no takeover",
   async () => {
     const origin = makeOrigin();
-    const holder = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
-    const waiter = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "1.5" } });
+    const holder = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "2" } });
+    const waiter = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "2" } });
     const holderClock = withClock(holder);
     const waiterClock = withClock(waiter);
     agentCommit(holder, { "h.txt": "h\n" });
@@ -56,7 +56,7 @@ scenario(
     ) {
       holderClock(mine!);
       waiterClock(theirs!);
-      await sleep(1200);
+      await sleep(1500);
     }
     gate.open();
     const [one, two] = await Promise.all([landing.done, waiting.done]);

@@ -322,8 +322,8 @@ overBoth(
   "a verification longer than the ttl isn't taken over while its lander lives",
   async (make) => {
     const origin = make();
-    const slow = makeAgent(origin, { env: SHORT });
-    const waiter = makeAgent(origin, { env: SHORT });
+    const slow = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "2" } });
+    const waiter = makeAgent(origin, { env: { AGENTQ_LEASE_TTL: "2" } });
     agentCommit(slow, { "s.txt": "s\n" });
     agentCommit(waiter, { "w.txt": "w\n" });
     const gate = makeGate();
@@ -331,7 +331,7 @@ overBoth(
       "submit",
       "--json",
       "--verify-cmd",
-      verifyCommand(origin, `${gate.shell}; sleep 4`),
+      verifyCommand(origin, `${gate.shell}; sleep 6`),
     ]);
     await gate.reached();
     gate.open();
