@@ -10,6 +10,7 @@ import { openQueue, type Queue, type Snapshot } from "../src/landing/snapshot.ts
 import type { SubmitPlace } from "../src/landing/submit.ts";
 import { openSubmissions, type Submissions } from "../src/landing/submissions.ts";
 import type { Workshop } from "../src/landing/workshop.ts";
+import { expectMuchWork } from "../src/platform/jit.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
 import type { Flags } from "./spec.ts";
@@ -98,6 +99,7 @@ async function openWorkshop(
   flags: Flags,
   session: LandingSession,
 ): Promise<Workshop> {
+  expectMuchWork();
   const { createCloneWorkshop } = await import("../src/landing/clone-workshop.ts");
   const decoder = new TextDecoder();
   return createCloneWorkshop(session.origin, await workingRepository(context, session.origin), {

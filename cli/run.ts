@@ -7,6 +7,7 @@
  */
 import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
+import { expectMuchWork } from "../src/platform/jit.ts";
 import { createContext, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
 import { lostOutput, whenOutputCloses, writeErr, writeOut } from "./output/write.ts";
@@ -91,6 +92,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     verbose = flags.verbose === true;
     const context = createContext(flags, open, abort.signal);
     close = context.close;
+    if (!spec.brief) expectMuchWork();
     const command = await spec.load();
     const code = await command.run(context, args, flags);
     return signalExit || code;

@@ -54,6 +54,8 @@ export interface CommandSpec {
   /** Worked examples: at least one. */
   readonly examples: readonly string[];
   readonly load: () => Promise<CommandModule>;
+  /** Over in milliseconds, unless it comes to landing: compiling its code would cost more than it gives. */
+  readonly brief?: boolean;
   /** Words after the arguments belong to another program: flags among them are left alone. */
   readonly passThrough?: boolean;
 }

@@ -41,6 +41,7 @@ const TICKET = { name: "ticket", description: "the ticket's number", required: t
 export const LANDING_COMMANDS: readonly CommandSpec[] = [
   {
     path: ["submit"],
+    brief: true,
     summary: "Queue a commit and wait until it is landed or refused",
     details:
       "While it waits it lands what is queued, its own ticket included: the queue keeps moving as long\n" +
@@ -107,6 +108,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["status"],
+    brief: true,
     summary: "The queue now, from one snapshot, and this machine's own submissions",
     flags: [
       {
@@ -123,6 +125,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["wait"],
+    brief: true,
     summary: "Wait for one ticket, landing meanwhile",
     arguments: [TICKET],
     flags: [...WAIT_FLAGS, ...LANDER_FLAGS],
@@ -149,6 +152,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["log"],
+    brief: true,
     summary: "Results, newest first",
     flags: [
       {
@@ -167,6 +171,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["show"],
+    brief: true,
     summary: "One ticket and its result, whole",
     arguments: [TICKET],
     examples: ["agentq show 7 --json"],
@@ -174,6 +179,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["cancel"],
+    brief: true,
     summary: "Cancel a ticket: it never lands afterwards",
     arguments: [TICKET],
     examples: ["agentq cancel 7"],
@@ -181,6 +187,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["pause"],
+    brief: true,
     summary: "Stop landing; submissions are still accepted and wait",
     flags: [
       {
@@ -196,6 +203,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["resume"],
+    brief: true,
     summary: "Lift a pause, or accept a branch that was rewound",
     flags: [
       {
@@ -211,6 +219,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["flush"],
+    brief: true,
     summary: "Deliver submissions kept while the origin was out of reach",
     examples: ["agentq flush"],
     load: () => import("./commands/flush.ts"),
