@@ -106,7 +106,7 @@ function decide(state: MergeState, path: string, entry: Entry, entries: TreeEntr
     entry = file;
   }
 
-  const [base, ours, theirs] = entry.stages;
+  const [, ours, theirs] = entry.stages;
   if (entry.matches !== 0) {
     takeUnmatched(entry);
   } else if (entry.files >= 6 && (ours.mode & KIND) !== (theirs.mode & KIND)) {
@@ -123,7 +123,7 @@ function decide(state: MergeState, path: string, entry: Entry, entries: TreeEntr
     entry.result = NOTHING;
     entry.clean = !entry.pathClash;
   }
-  void base;
+
   if (!entry.clean) state.conflicted.set(path, entry);
   put(entries, path, entry);
 }

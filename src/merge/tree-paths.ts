@@ -1,6 +1,6 @@
 /** Looking paths up in trees, and comparing two trees, reading only what differs. */
 import { isTreeMode, parseTree, type TreeEntry } from "../git/tree.ts";
-import type { ObjectReader, Oid } from "../git/types.ts";
+import { EMPTY_TREE, type ObjectReader, type Oid } from "../git/types.ts";
 import { canonicalMode, NOTHING, type Version } from "./entry.ts";
 
 export interface TreePaths {
@@ -22,7 +22,8 @@ export function treePaths(db: ObjectReader): TreePaths {
   const entries = (tree: Oid): Map<string, TreeEntry> => {
     let map = parsed.get(tree);
     if (!map) {
-      map = new Map(parseTree(db.read(tree).data, tree).map((entry) => [entry.path, entry]));
+      const list = tree === EMPTY_TREE ? [] : parseTree(db.read(tree).data, tree);
+      map = new Map(list.map((entry) => [entry.path, entry]));
       parsed.set(tree, map);
     }
     return map;

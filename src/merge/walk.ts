@@ -1,6 +1,6 @@
 /** Walking three trees side by side. */
 import { parseTree, type TreeEntry } from "../git/tree.ts";
-import type { ObjectReader, Oid } from "../git/types.ts";
+import { EMPTY_TREE, type ObjectReader, type Oid } from "../git/types.ts";
 import { canonicalMode, isDirectory, NOTHING, type Version } from "./entry.ts";
 
 /** One name and what it is in base, ours and theirs. */
@@ -13,7 +13,8 @@ export interface Row {
 }
 
 function readTree(db: ObjectReader, oid: Oid): TreeEntry[] {
-  return oid === "" ? [] : parseTree(db.read(oid).data, oid);
+  // The empty tree needs no object: git knows it without one.
+  return oid === "" || oid === EMPTY_TREE ? [] : parseTree(db.read(oid).data, oid);
 }
 
 /**
