@@ -20,8 +20,12 @@ if (unknown.length > 0) {
   process.exit(64);
 }
 let code = 0;
-// The parity replay needs a repository as its argument: it runs only when named.
-for (const name of wanted.length > 0 ? wanted : all.filter((one) => one !== "merge-parity")) {
+// These need a repository as their argument: run them by themselves.
+for (
+  const name of wanted.length > 0
+    ? wanted
+    : all.filter((one) => !["merge", "merge-parity", "gate-history"].includes(one))
+) {
   console.log(`\n== ${name}`);
   const run = spawnSync(
     join(root, "node_modules", ".bin", "bun"),
