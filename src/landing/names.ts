@@ -31,6 +31,13 @@ export interface QueueNames {
 export function queueNames(namespace: string, branchName: string): QueueNames {
   const branch = `refs/heads/${branchName}`;
   checkRefName(branch);
+  if (branchName === "HEAD" || branchName.startsWith("refs/heads/")) {
+    throw new AgentqError(
+      "ref-name-invalid",
+      `${JSON.stringify(branchName)} is not the name of a branch`,
+      { hint: "Use the branch's short name, such as main." },
+    );
+  }
   const base = `${namespace}/${branchName}`;
   const [queue, done, lock] = CHAIN_WORDS.map((word) => `${base}/${word}`) as [
     string,
@@ -58,20 +65,28 @@ export function queueNames(namespace: string, branchName: string): QueueNames {
     queue,
     done,
     lock,
-    prefixes: [branch, `${base}/`, ...ancestorsThatAreChains(namespace, branchName)],
+    prefixes: [
+      branch,
+      `${base}/`,
+      ...branchesInTheWay(branchName).flatMap(({ above, word }) => [
+        `refs/heads/${above}`,
+        `${namespace}/${above}/${word}`,
+      ]),
+    ],
   };
 }
 
-/** Refs above this queue's that would be a chain of another branch: for `a/lock/b`, `<ns>/a/lock`. */
-function ancestorsThatAreChains(namespace: string, branchName: string): string[] {
+/**
+ * Branches with a chain where this queue's refs are to go: for `a/lock/b`, branch `a` and its lock. A
+ * branch that exists counts also while its queue is empty: one misspelt submission would block it.
+ */
+function branchesInTheWay(branchName: string): { above: string; word: string }[] {
   const segments = branchName.split("/");
-  const found: string[] = [];
-  for (let at = 1; at < segments.length; at++) {
-    if ((CHAIN_WORDS as readonly string[]).includes(segments[at]!)) {
-      found.push(`${namespace}/${segments.slice(0, at + 1).join("/")}`);
-    }
-  }
-  return found;
+  return segments.flatMap((word, at) =>
+    at > 0 && (CHAIN_WORDS as readonly string[]).includes(word)
+      ? [{ above: segments.slice(0, at).join("/"), word }]
+      : []
+  );
 }
 
 /**
@@ -84,6 +99,10 @@ export function assertNoCollision(names: QueueNames, refs: ReadonlyMap<string, s
       const above = chain.slice(0, slash);
       if (refs.has(above)) throw collision(names.branchName, chain, above);
     }
+  }
+  for (const { above } of branchesInTheWay(names.branchName)) {
+    const taken = `refs/heads/${above}`;
+    if (refs.has(taken)) throw collision(names.branchName, names.queue, taken);
   }
   for (const ref of refs.keys()) {
     for (const chain of [names.queue, names.done, names.lock]) {

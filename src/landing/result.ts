@@ -145,7 +145,10 @@ function outcomeOf(verdict: Verdict): Told {
 
 function failureReport(error: unknown): string {
   if (error instanceof AgentqError) {
-    return `The checks could not be run: ${error.message}\n${error.hint}`;
+    const what = error.code === "push-refused"
+      ? "It passed, and could not be published"
+      : "The checks could not be run";
+    return `${what}: ${error.message}\n${error.hint}`;
   }
   return `The checks could not be run: ${(error as Error)?.message ?? String(error)}`;
 }

@@ -223,12 +223,26 @@ describe("names", () => {
     collides("main/queue", "refs/weave/main/queue");
     collides("main", "refs/weave/main/queue/lock");
     collides("a/lock/b", "refs/weave/a/lock");
+    collides("a/lock/b", "refs/heads/a");
     assertNoCollision(queueNames("refs/weave", "main"), taken("refs/weave/main/lock"));
     assertNoCollision(queueNames("refs/weave", "main"), taken("refs/weave/maintenance/queue"));
     assert.ok(queueNames("refs/weave", "a/lock/b").prefixes.includes("refs/weave/a/lock"));
     assert.throws(() => queueNames("refs/heads", "main"), AgentqError);
     assert.throws(() => queueNames("weave", "main"), AgentqError);
     assert.throws(() => queueNames("refs/weave", "a..b"), AgentqError);
+    assert.throws(() => queueNames("refs/weave", "HEAD"), AgentqError);
+    assert.throws(() => queueNames("refs/weave", "refs/heads/main"), AgentqError);
+  });
+
+  test("a misspelt branch can't block the queue of one that exists", async () => {
+    const fake = createFakeOrigin();
+    fake.refs.set("refs/heads/main", fakeCommit(fake, [], "base"));
+    for (const branch of ["main/queue", "main/lock/x"]) {
+      await assert.rejects(
+        openQueue(fake.as("me"), { namespace: "refs/weave", branch }),
+        (error) => isAgentqError(error, "branch-name-collision"),
+      );
+    }
   });
 });
 
