@@ -65,7 +65,7 @@ test("every command has an example, and each example parses as that command", ()
         m[1] ?? m[2] ?? m[3]!
       );
       const argv = words.slice(1).filter((_, i, all) =>
-        !all.slice(0, i + 1).some((w) => w === ">")
+        !all.slice(0, i + 1).some((w) => w === ">" || w === "<")
       );
       assert.equal(run(...argv).name, spec.path.join(" "), example);
     }
