@@ -159,6 +159,26 @@ export interface LooseObject extends RawObject {
   readonly oid: Oid;
 }
 
+/** Git's prune removes empty directories: one can go between making it and making a file in it. */
+const DIRECTORY_ATTEMPTS = 32;
+
+/** Creates `path`, making its directory where it is missing; `made` is called when it was. */
+function openBelow(directory: string, path: string, made: () => void): number {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return openSync(path, "wx", 0o444);
+    } catch (cause) {
+      if (!isMissing(cause) || attempt === DIRECTORY_ATTEMPTS) throw cause;
+    }
+    try {
+      mkdirSync(directory, { recursive: true });
+      made();
+    } catch (cause) {
+      if (!isMissing(cause)) throw cause;
+    }
+  }
+}
+
 /**
  * Writes objects in one sweep: all temporary files first, then every sync, then the renames, then each
  * directory once. `sharedMode` is what `core.sharedRepository` adds to the permission bits.
@@ -176,16 +196,10 @@ export function writeLoose(
       const path = looseObjectPath(objectsDir, oid);
       const directory = path.slice(0, objectsDir.length + 3);
       const temp = `${directory}/tmp_obj_${randomBytes(6).toString("hex")}`;
-      let fd: number;
-      try {
-        fd = openSync(temp, "wx", 0o444);
-      } catch (cause) {
-        if (!isMissing(cause)) throw cause;
-        mkdirSync(directory, { recursive: true });
+      const fd = openBelow(directory, temp, () => {
         if (sharedMode) chmodSync(directory, 0o2700 | sharedMode | ((sharedMode & 0o444) >> 2));
         directories.add(objectsDir);
-        fd = openSync(temp, "wx", 0o444);
-      }
+      });
       pending.push({ temp, path, fd });
       directories.add(directory);
       if (sharedMode) chmodSync(temp, 0o400 | (sharedMode & 0o444));
