@@ -1,6 +1,7 @@
 /** Every `--json` document's schema, by its name: what `agentq schema` prints and docs/schemas holds. */
 import * as z from "zod/mini";
 import { LANDING_DOCUMENTS } from "../src/landing/schemas.ts";
+import { mergeDocument } from "../src/merge/merge-pair.ts";
 import { STORE_DOCUMENTS } from "../src/store/schemas.ts";
 
 const errorDocument = z.object({
@@ -14,10 +15,43 @@ const errorDocument = z.object({
   }),
 });
 
+const doctorDocument = z.object({
+  schema: z.literal("agentq.doctor/1"),
+  /** False when a check failed. */
+  ok: z.boolean(),
+  checks: z.array(z.object({
+    name: z.string(),
+    status: z.enum(["ok", "warn", "fail", "skip"]),
+    message: z.string(),
+    hint: z.nullable(z.string()),
+  })),
+});
+
+const demoDocument = z.object({
+  schema: z.literal("agentq.demo/1"),
+  origin: z.nullable(z.string()),
+  results: z.array(z.looseObject({ agent: z.string() })),
+  status: z.unknown(),
+  good: z.boolean(),
+});
+
+const queueDocument = z.object({
+  schema: z.literal("agentq.queue/1"),
+  queue: z.optional(z.string()),
+  pending: z.int(),
+  processing: z.int(),
+  unacked: z.int(),
+  complete: z.boolean(),
+});
+
 /** Document name (`agentq.status/1`) → zod schema. */
 export const DOCUMENTS: Readonly<Record<string, z.ZodMiniType>> = {
   "agentq.error/1": errorDocument,
   ...LANDING_DOCUMENTS,
+  "agentq.merge/1": mergeDocument,
+  "agentq.doctor/1": doctorDocument,
+  "agentq.demo/1": demoDocument,
+  "agentq.queue/1": queueDocument,
   ...STORE_DOCUMENTS,
 };
 
