@@ -65,7 +65,17 @@ export async function openQueue(
       continue;
     }
     const queue = { origin, names, chains };
-    return { queue, snapshot: await interpretOrReread(queue, advertised.refs, signal) };
+    const snapshot = await interpretOrReread(queue, advertised.refs, signal);
+    if (snapshot.tip === null && branch.startsWith("-")) {
+      // Git makes no such branch, so neither do we; more likely a flag went astray.
+      throw new AgentqError(
+        "ref-name-invalid",
+        `the origin has no branch ${
+          JSON.stringify(branch)
+        }, and none is made whose name begins with a dash`,
+      );
+    }
+    return { queue, snapshot };
   }
 }
 
