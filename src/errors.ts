@@ -148,6 +148,10 @@ export const ERROR_KINDS = {
     hint: "A lock file may be left behind in the origin's refs; look for *.lock there.",
     retryable: true,
   },
+  "landers-lost": {
+    hint:
+      "Look at what the ticket's checks do to the machine; submit again when it is not their doing.",
+  },
   "lease-lost": {
     hint: "Another lander took over; nothing was published by this one.",
     retryable: true,

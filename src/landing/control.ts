@@ -31,6 +31,8 @@ export interface Control {
   readonly tip: Oid | null;
   /** How often the checks of a ticket could not be run. */
   readonly failures: { readonly ticket: number; readonly count: number } | null;
+  /** How many landers went quiet while this ticket was the next one. */
+  readonly deaths: { readonly ticket: number; readonly count: number } | null;
 }
 
 export const NO_CONTROL: Control = {
@@ -41,6 +43,7 @@ export const NO_CONTROL: Control = {
   published: null,
   tip: null,
   failures: null,
+  deaths: null,
 };
 
 /** How far back the control state is looked for behind entries that another client wrote. */
@@ -64,6 +67,7 @@ export async function readControl(
         published: ours.published ?? null,
         tip: ours.tip ?? null,
         failures: ours.failures ?? null,
+        deaths: ours.deaths ?? null,
       };
     }
     at = await queue.chains.before("lock", at, signal);
@@ -90,6 +94,7 @@ export function lockCommit(
       published: entry.control.published ? { ...entry.control.published } : null,
       tip: entry.control.tip,
       failures: entry.control.failures ? { ...entry.control.failures } : null,
+      deaths: entry.control.deaths ? { ...entry.control.deaths } : null,
     },
   };
   return chainCommit(head === null ? [] : [head], message, entry.at / 1000);
@@ -101,6 +106,7 @@ export function settled(control: Control, done: number): Control {
     ...control,
     cancelled: control.cancelled.filter((ticket) => ticket > done),
     failures: control.failures && control.failures.ticket > done ? control.failures : null,
+    deaths: control.deaths && control.deaths.ticket > done ? control.deaths : null,
   };
 }
 

@@ -1,4 +1,5 @@
 /** The verdict on one ticket: everything between reading it and publishing its result. */
+import { AgentqError } from "../errors.ts";
 import { throwIfAborted } from "../platform/clock.ts";
 import type { Oid } from "../git/types.ts";
 import type { TicketEntry } from "./chain.ts";
@@ -47,6 +48,10 @@ export async function judge(
     }
     if (held.control().cancelled.includes(number)) return given({ kind: "cancelled" });
 
+    const deaths = held.control().deaths;
+    if (deaths?.ticket === number && deaths.count >= MAX_DEATHS) {
+      return given({ kind: "failed", error: fatal(number, deaths.count) });
+    }
     const admitted = await workshop.admit(ticket, tip, work.signal);
     if (admitted?.verdict === "left") return { kind: "stop", stop: leave(number, admitted) };
     if (admitted) return given({ kind: "refused", refusal: admitted });
@@ -71,6 +76,19 @@ export async function judge(
     signal.removeEventListener("abort", onEnd);
     held.signal.removeEventListener("abort", onLost);
   }
+}
+
+/**
+ * How many landers may die on one ticket. Its checks may be what kills them (a command that kills its
+ * parent, that eats all memory), and then it would take down every machine in turn, for ever.
+ */
+export const MAX_DEATHS = 8;
+
+function fatal(ticket: number, count: number): AgentqError {
+  return new AgentqError(
+    "landers-lost",
+    `${count} landers in a row were killed or cut off while they worked on ticket ${ticket}`,
+  );
 }
 
 function leave(ticket: number, left: Left): Stop {

@@ -97,9 +97,10 @@ export async function acquireLock(
   const { clock, me } = options;
   const found = await readControl(queue, snapshot.lock, signal);
   // Where a holder that went quiet saw the branch is kept until its half-done work is dealt with.
-  const control = holderOf(snapshot.lock) === null || found.tip === null
+  const kept = holderOf(snapshot.lock) === null || found.tip === null
     ? { ...found, tip: snapshot.tip ?? NO_TIP }
     : found;
+  const control = { ...kept, deaths: deathsAfter(kept, snapshot) };
   const started = clock.monotonic();
   const made = lockCommit(snapshot.lockHead, {
     holder: me,
@@ -130,6 +131,13 @@ export async function acquireLock(
     }
   }
   return held;
+}
+
+/** Counts a holder that went quiet against the ticket that was its to land. */
+function deathsAfter({ deaths }: Control, snapshot: Snapshot): Control["deaths"] {
+  if (holderOf(snapshot.lock) === null || snapshot.unacked === 0) return deaths;
+  const before = deaths?.ticket === snapshot.next ? deaths.count : 0;
+  return { ticket: snapshot.next, count: before + 1 };
 }
 
 function hold(

@@ -120,6 +120,8 @@ const lockSchema = once(() => {
       tip: optionalOid,
       /** How often the next ticket's checks could not be run, on any machine. */
       failures: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
+      /** How many landers went quiet while the next ticket was theirs to land. */
+      deaths: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
     })),
   });
 });

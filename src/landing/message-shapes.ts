@@ -89,6 +89,7 @@ const isLock = shape({
     published: maybe(shape({ ticket: isCount, tip: isOid, landed: isOid })),
     tip: maybe(isOid),
     failures: maybe(shape({ ticket: isCount, count: isCount })),
+    deaths: maybe(shape({ ticket: isCount, count: isCount })),
   })),
 });
 

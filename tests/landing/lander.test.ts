@@ -5,9 +5,16 @@ import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Oid } from "../../src/git/types.ts";
 import { chainCommit } from "../../src/landing/chain-commit.ts";
 import type { ResultEntry } from "../../src/landing/chain.ts";
-import { pauseQueue, readControl, resumeQueue } from "../../src/landing/control.ts";
+import {
+  lockCommit,
+  NO_CONTROL,
+  pauseQueue,
+  readControl,
+  resumeQueue,
+} from "../../src/landing/control.ts";
 import { type DutyOptions, landQueue, waitForTicket } from "../../src/landing/duty.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
+import { MAX_DEATHS } from "../../src/landing/judge.ts";
 import { acquireLock, createLockWatch, holderOf } from "../../src/landing/lock.ts";
 import type { Result } from "../../src/landing/messages.ts";
 import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
@@ -84,7 +91,46 @@ async function scene(): Promise<Scene> {
   return made;
 }
 
+/** A lock whose holder is dead, the last of `count` that went quiet on ticket 0. */
+async function deadHolder({ queue, fake }: Scene, count: number): Promise<void> {
+  const entry = lockCommit(null, {
+    holder: "dead",
+    by: "dead",
+    at: 1,
+    control: { ...NO_CONTROL, deaths: { ticket: 0, count } },
+  });
+  const outcome = await fake.as("dead").push(
+    [{ ref: LOCK, old: null, new: entry.oid }],
+    {
+      read: () => ({ type: "commit", data: entry.content }),
+      has: (oid) => oid === entry.oid,
+      stat: () => ({ type: "commit", size: entry.content.length }),
+    },
+  );
+  assert.equal(outcome.status, "won");
+  await queue.chains.remember("lock", entry);
+}
+
 const reasons = (results: ResultEntry[]) => results.map(({ message }) => message.reason);
+
+describe("a ticket that kills its landers", () => {
+  test("is refused after so many deaths, and the next ticket lands", async () => {
+    const made = await scene();
+    await made.submit("killer");
+    await made.submit("innocent");
+    await deadHolder(made, MAX_DEATHS - 1);
+    const results = await made.land("survivor");
+    assert.deepEqual(reasons(results), ["land failed", "landed"]);
+    assert.match(results[0]!.message.report!, /8 landers in a row/);
+  });
+
+  test("is tried again before that", async () => {
+    const made = await scene();
+    await made.submit("unlucky");
+    await deadHolder(made, MAX_DEATHS - 2);
+    assert.deepEqual(reasons(await made.land("survivor")), ["landed"]);
+  });
+});
 
 describe("landing", () => {
   test("tickets land in order, by one push each, and the lock is free afterwards", async () => {
