@@ -9,6 +9,7 @@ import {
   realpathSync,
   rmSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -513,7 +514,11 @@ describe("the pool of worktrees", () => {
       let beats = 3;
       const clock = instantClock((now) => {
         // It lives for some seconds more, then no longer.
-        if (beats-- > 0) writeFileSync(join(dir, "verify.beat"), String(now));
+        if (beats-- <= 0) return;
+        const beat = join(dir, "verify.beat");
+        writeFileSync(beat, String(now));
+        // Here seconds pass in no time: each beat's time must differ from the last all the same.
+        utimesSync(beat, beats + 1, beats + 1);
       });
       const worktree = await prepareWorktree(repository, dir, "verify", head(repo), {
         max: 1,
