@@ -100,23 +100,23 @@ export async function messages(
   return filter.limit === undefined ? found : found.slice(0, filter.limit);
 }
 
-/** The oldest pending messages with their payloads; changes nothing. */
+/** The oldest pending messages, or those named, with their payloads; changes nothing. */
 export async function peek(
   context: StoreContext,
   queue: string,
-  options: { count?: number; id?: string } = {},
+  options: { count?: number; id?: string; ids?: readonly string[] } = {},
 ): Promise<Claim[]> {
   assertQueueName(queue);
-  if (options.id !== undefined) assertId(options.id);
+  const ids = options.ids ?? (options.id === undefined ? null : [options.id]);
+  ids?.forEach(assertId);
   return readPayload(context, (state, read) => {
-    let chosen: [string, Reference][];
-    if (options.id === undefined) {
-      chosen = oldestPending(state, queue, options.count ?? 1);
-    } else {
-      const slot = getSlot(state, queue, options.id);
-      const reference = slot.claimed ?? slot.pending;
-      chosen = reference === null ? [] : [[options.id, reference]];
-    }
+    const chosen: [string, Reference][] = ids === null
+      ? oldestPending(state, queue, options.count ?? 1)
+      : ids.flatMap((id) => {
+        const slot = getSlot(state, queue, id);
+        const reference = slot.claimed ?? slot.pending;
+        return reference === null ? [] : [[id, reference]];
+      });
     return chosen.map(([id, reference]) => {
       const receipt = makeReceipt(state.storeId, queue, id, reference, state.revision);
       return makeClaim(receipt, reference, read(reference.object));

@@ -256,8 +256,14 @@ export interface Store {
   snapshot(): Promise<StoreSnapshot>;
   /** Messages in order, oldest first, claimed and pending mixed, from one state. */
   messages(filter?: MessageFilter): Promise<MessageInfo[]>;
-  /** The oldest pending messages with payloads; changes nothing. */
-  peek(queue: string, options?: { count?: number; id?: string }): Promise<Claim[]>;
+  /**
+   * Messages with payloads, all from one state; changes nothing and takes no lock. The oldest pending
+   * ones, or those named by `id` or `ids`, claimed or pending, in the order named.
+   */
+  peek(
+    queue: string,
+    options?: { count?: number; id?: string; ids?: readonly string[] },
+  ): Promise<Claim[]>;
 
   readonly failed: {
     list(): Promise<FailedEntry[]>;

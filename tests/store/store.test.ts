@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import fc from "fast-check";
@@ -61,6 +61,25 @@ describe("a message", () => {
     assert.deepEqual((await claimOne(store, "a")).owner, { worker: 7, until: 9 });
     await store.release([receipt!]);
     assert.equal((await store.peek("jobs"))[0]!.owner, null);
+  });
+
+  test("is looked at by name, claimed or pending, in one state and without a lock", async () => {
+    const store = await newStore();
+    for (const id of ["a", "b", "c"]) await store.enqueue("jobs", id, `payload ${id}`);
+    await store.claim("jobs", { id: "b", owner: "me" });
+    const namespace = join(store.root, ".fs-safe-queue-v2");
+    const state = () => readFileSync(join(namespace, "state.json"), "utf8");
+    const before = state();
+    // A lock of nobody's making: whoever needed it would wait.
+    writeFileSync(join(namespace, ".state-transfer.lock"), "held", { mode: 0o600 });
+    const seen = await store.peek("jobs", { ids: ["c", "gone", "b", "a"] });
+    rmSync(join(namespace, ".state-transfer.lock"));
+    assert.deepEqual(seen.map((claim) => [claim.receipt.id, claim.text(), claim.owner]), [
+      ["c", '"payload c"', null],
+      ["b", '"payload b"', "me"],
+      ["a", '"payload a"', null],
+    ]);
+    assert.equal(state(), before);
   });
 
   test("comes back where it was when released, at the end when requeued", async () => {
