@@ -35,7 +35,30 @@ export function collectPaths(state: MergeState, trees: Trees): void {
   for (const side of [OURS, THEIRS] as const) settleDeferred(state, side);
 }
 
+/** A directory being walked: what is left of it, and the mask to go back to after it. */
+interface Level {
+  readonly directory: string;
+  readonly list: readonly Row[];
+  readonly outerMask: number;
+  at: number;
+}
+
+/** Depth first, without recursion: how deep a tree goes is up to whoever made it. */
 function walk(state: MergeState, directory: string, trees: Trees): void {
+  const levels = [openLevel(state, directory, trees, state.renames.directoryMask)];
+  while (levels.length > 0) {
+    const level = levels[levels.length - 1]!;
+    if (level.at < level.list.length) {
+      const below = visit(state, level.directory, level.list[level.at++]!);
+      if (below) levels.push(below);
+    } else {
+      state.renames.directoryMask = level.outerMask;
+      levels.pop();
+    }
+  }
+}
+
+function openLevel(state: MergeState, directory: string, trees: Trees, outerMask: number): Level {
   const { renames } = state;
   const list = rows(state.db, trees);
   if (renames.directoryMask === 2 || renames.directoryMask === 4) {
@@ -49,10 +72,11 @@ function walk(state: MergeState, directory: string, trees: Trees): void {
       }
     }
   }
-  for (const row of list) visit(state, directory, row);
+  return { directory, list, outerMask, at: 0 };
 }
 
-function visit(state: MergeState, directory: string, row: Row): void {
+/** Notes what one name is; a directory that has to be looked into is opened. */
+function visit(state: MergeState, directory: string, row: Row): Level | null {
   const { renames } = state;
   const { versions, mask, dirs } = row;
   const [base, ours, theirs] = versions;
@@ -64,11 +88,11 @@ function visit(state: MergeState, directory: string, row: Row): void {
 
   if (oursMatches && theirsMatches) {
     state.paths.set(path, resolvedEntry(path, directory, base));
-    return;
+    return null;
   }
   if (files === 7 && (alike || oursMatches || theirsMatches)) {
     state.paths.set(path, resolvedEntry(path, directory, oursMatches ? theirs : ours));
-    return;
+    return null;
   }
 
   const outerMask = renames.directoryMask;
@@ -76,7 +100,7 @@ function visit(state: MergeState, directory: string, row: Row): void {
   collectCandidates(state, directory, path, row, matches & files);
   const entry = openEntry(path, directory, versions, files, dirs, matches);
   state.paths.set(path, entry);
-  if (dirs === 0) return;
+  if (dirs === 0) return null;
 
   let side: 0 | Side = oursMatches ? THEIRS : theirsMatches ? OURS : BASE;
   if (files === 0 && (dirs === 2 || dirs === 4)) {
@@ -86,11 +110,10 @@ function visit(state: MergeState, directory: string, row: Row): void {
   if (renames.directoryMask !== 7 && side !== BASE && renames.sides[side].deferring) {
     renames.sides[side].deferred.set(path, renames.directoryMask);
     renames.directoryMask = outerMask;
-    return;
+    return null;
   }
   entry.matches &= files;
-  walk(state, path, treesOf(entry));
-  renames.directoryMask = outerMask;
+  return openLevel(state, path, treesOf(entry), outerMask);
 }
 
 function treesOf(entry: Entry): Trees {

@@ -16,6 +16,13 @@ export interface Difference {
   readonly right: Version;
 }
 
+/** Directories of the same path, still to be compared. */
+interface OpenPair {
+  readonly left: Oid | null;
+  readonly right: Oid | null;
+  readonly prefix: string;
+}
+
 /** Parses each tree once. */
 export function treePaths(db: ObjectReader): TreePaths {
   const parsed = new Map<Oid, Map<string, TreeEntry>>();
@@ -42,7 +49,12 @@ export function treePaths(db: ObjectReader): TreePaths {
     return NOTHING;
   }
 
-  function compare(left: Oid | null, right: Oid | null, prefix: string, into: Difference[]): void {
+  /** What two directories don't share goes into `into`; pairs of directories in them are still `open`. */
+  function compare(
+    { left, right, prefix }: OpenPair,
+    into: Difference[],
+    open: OpenPair[],
+  ): void {
     if (left === right) return;
     const a = left === null ? new Map<string, TreeEntry>() : entries(left);
     const b = right === null ? new Map<string, TreeEntry>() : entries(right);
@@ -62,7 +74,7 @@ export function treePaths(db: ObjectReader): TreePaths {
       }
       const dirX = x && isTreeMode(x.mode) ? x.oid : null;
       const dirY = y && isTreeMode(y.mode) ? y.oid : null;
-      if (dirX || dirY) compare(dirX, dirY, path + "/", into);
+      if (dirX || dirY) open.push({ left: dirX, right: dirY, prefix: path + "/" });
     }
   }
 
@@ -70,7 +82,8 @@ export function treePaths(db: ObjectReader): TreePaths {
     at,
     differences(left, right) {
       const result: Difference[] = [];
-      compare(left, right, "", result);
+      const open: OpenPair[] = [{ left, right, prefix: "" }];
+      for (let pair = open.pop(); pair; pair = open.pop()) compare(pair, result, open);
       return result.sort((x, y) => x.path < y.path ? -1 : x.path > y.path ? 1 : 0);
     },
   };
