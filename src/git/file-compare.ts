@@ -1,7 +1,7 @@
 /** Is a file of the work tree what the index says? By stat where that proves it, else by content. */
 import { Buffer } from "node:buffer";
 import type { BigIntStats } from "node:fs";
-import { createHash } from "node:crypto";
+import { createHash } from "../platform/hash.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { conversionFor, convertsNothing, toRepository, toWorkTree } from "./eol.ts";
 import { isRacy, sameStat, type StatData, statData, type Timestamp } from "./file-stat.ts";

@@ -15,9 +15,9 @@
  * A crash before the index is in place is undone by the next run, one after it is finished: see
  * in-progress-journal.ts. Nothing is lost meanwhile, because all that is replaced is committed in HEAD.
  */
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { AgentqError } from "../errors.ts";
+import { randomBytes } from "../platform/hash.ts";
 import { newEntry } from "./checkout-plan.ts";
 import { UNKNOWN_STAT } from "./file-stat.ts";
 import { applyChanges, type FileWriter, undoChanges } from "./in-progress-apply.ts";

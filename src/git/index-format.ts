@@ -8,8 +8,8 @@
  * costs git time and nothing else. Those that change what the entries mean are refused by name.
  */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
 import { AgentqError } from "../errors.ts";
+import { createHash } from "../platform/hash.ts";
 import { type CacheTree, parseCacheTree, serializeCacheTree } from "./cache-tree.ts";
 import type { StatData } from "./file-stat.ts";
 import type { Oid } from "./types.ts";

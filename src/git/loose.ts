@@ -5,7 +5,6 @@
  * then its directory is synced. Never a hard link: file systems of containers and phones refuse them.
  */
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
 import {
   accessSync,
   chmodSync,
@@ -21,8 +20,10 @@ import {
   utimesSync,
   writeSync,
 } from "node:fs";
-import zlib from "node:zlib";
 import { AgentqError } from "../errors.ts";
+import { nodeZlib } from "../platform/builtins.ts";
+import { deflate, inflateWholeQuickly } from "../platform/compress.ts";
+import { randomBytes } from "../platform/hash.ts";
 import type { ObjectType, Oid, RawObject } from "./types.ts";
 
 const HEADER = /^(commit|tree|blob|tag) (0|[1-9][0-9]*)$/;
@@ -66,20 +67,22 @@ export function readLoose(objectsDir: string, oid: Oid): RawObject | null {
     if (isMissing(cause)) return null;
     throw ioError(path, cause);
   }
-  let data: Buffer;
-  let consumed: number;
-  try {
-    // The types of `info` are missing from @types/node: it returns the engine beside the buffer.
-    const result = zlib.inflateSync(file, { info: true }) as unknown as {
-      buffer: Buffer;
-      engine: { bytesWritten: number };
-    };
-    data = result.buffer;
-    consumed = result.engine.bytesWritten;
-  } catch (cause) {
-    throw corrupt(oid, path, "does not inflate", cause);
+  let data = inflateWholeQuickly(file);
+  if (data === null) {
+    let consumed: number;
+    try {
+      // The types of `info` are missing from @types/node: it returns the engine beside the buffer.
+      const result = nodeZlib().inflateSync(file, { info: true }) as unknown as {
+        buffer: Buffer;
+        engine: { bytesWritten: number };
+      };
+      data = result.buffer;
+      consumed = result.engine.bytesWritten;
+    } catch (cause) {
+      throw corrupt(oid, path, "does not inflate", cause);
+    }
+    if (consumed !== file.length) throw corrupt(oid, path, "has garbage at its end");
   }
-  if (consumed !== file.length) throw corrupt(oid, path, "has garbage at its end");
   const { type, size, start } = parseHeader(data, oid, path);
   if (data.length - start !== size) throw corrupt(oid, path, "has the wrong size");
   return { type, data: data.subarray(start) };
@@ -88,7 +91,7 @@ export function readLoose(objectsDir: string, oid: Oid): RawObject | null {
 /** Type and size from the first bytes, or null when there is no such file. */
 export function statLoose(objectsDir: string, oid: Oid): { type: ObjectType; size: number } | null {
   const path = looseObjectPath(objectsDir, oid);
-  const head = Buffer.allocUnsafe(512);
+  const head = Buffer.allocUnsafe(4096);
   let length: number;
   try {
     const fd = openSync(path, "r");
@@ -101,10 +104,11 @@ export function statLoose(objectsDir: string, oid: Oid): { type: ObjectType; siz
     if (isMissing(cause)) return null;
     throw ioError(path, cause);
   }
-  let data: Buffer;
+  // Mostly that was the whole file.
+  let data = inflateWholeQuickly(head.subarray(0, length));
   try {
-    data = zlib.inflateSync(head.subarray(0, length), {
-      finishFlush: zlib.constants.Z_SYNC_FLUSH,
+    data ??= nodeZlib().inflateSync(head.subarray(0, length), {
+      finishFlush: nodeZlib().constants.Z_SYNC_FLUSH,
     });
   } catch (cause) {
     throw corrupt(oid, path, "does not inflate", cause);
@@ -203,11 +207,9 @@ export function writeLoose(
       pending.push({ temp, path, fd });
       directories.add(directory);
       if (sharedMode) chmodSync(temp, 0o400 | (sharedMode & 0o444));
-      const file = zlib.deflateSync(
+      const file = deflate(
         Buffer.concat([Buffer.from(`${type} ${data.length}\0`), data]),
-        {
-          level: data.length > 1024 * 1024 ? 1 : 6,
-        },
+        data.length > 1024 * 1024 ? 1 : 6,
       );
       for (let done = 0; done < file.length;) done += writeSync(fd, file, done);
     }

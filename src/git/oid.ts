@@ -1,6 +1,6 @@
 /** Object ids: hashing content, and between hex digits and the twenty bytes that packs and trees hold. */
 import { Buffer } from "node:buffer";
-import { createHash, hash } from "node:crypto";
+import { createHash, hash } from "../platform/hash.ts";
 import type { ObjectType, Oid } from "./types.ts";
 
 /** "Nothing" where an old or new value is written: forty zeros. */
@@ -19,7 +19,7 @@ export function hashObject(type: ObjectType, data: Uint8Array): Oid {
   const whole = Buffer.allocUnsafe(header.length + data.length);
   whole.write(header, "latin1");
   whole.set(data, header.length);
-  return hash("sha1", whole, "hex");
+  return hash("sha1", whole);
 }
 
 const SMALL = 16 * 1024;

@@ -7,7 +7,6 @@
  * leaves is named `tmp_…`, which `git gc` prunes. Never a hard link.
  */
 import { Buffer } from "node:buffer";
-import { createHash, randomBytes } from "node:crypto";
 import {
   chmodSync,
   closeSync,
@@ -20,6 +19,7 @@ import {
 } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { ioError } from "../platform/durable.ts";
+import { createHash, randomBytes } from "../platform/hash.ts";
 import type { Enumerated } from "./enumerate.ts";
 import { fsyncDirectory } from "./loose.ts";
 import { type PackedEntry, packIndexBytes, writePack } from "./pack-write.ts";

@@ -11,10 +11,10 @@
  * a directory with a multi-pack-index, which names its packs.
  */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { crc32 } from "node:zlib";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { crc32 } from "../platform/compress.ts";
+import { createHash } from "../platform/hash.ts";
 import { oidBytes } from "./oid.ts";
 import { discard, installPack, temporaryFile, writeAll } from "./pack-store.ts";
 import { type PackedEntry, packHeader } from "./pack-write.ts";

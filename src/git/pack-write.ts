@@ -5,9 +5,9 @@
  *   entry: type and size (7 bits a byte, low first) │ base (deltas only) │ zlib stream
  */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
-import { crc32, deflateSync } from "node:zlib";
 import { AgentqError } from "../errors.ts";
+import { crc32, deflate } from "../platform/compress.ts";
+import { createHash } from "../platform/hash.ts";
 import { makeDelta } from "./delta-make.ts";
 import type { Enumerated } from "./enumerate.ts";
 import { asBuffer, oidBytes } from "./oid.ts";
@@ -89,7 +89,6 @@ export function* writePack(
 }
 
 function entryOf(objects: ObjectReader, item: Enumerated, options: PackOptions): Buffer[] {
-  const level = options.level === undefined ? {} : { level: options.level };
   const { type, data } = item.oid === EMPTY_TREE
     ? { type: "tree" as const, data: Buffer.alloc(0) }
     : objects.read(item.oid);
@@ -106,11 +105,11 @@ function entryOf(objects: ObjectReader, item: Enumerated, options: PackOptions):
       return [
         entryHeader(REF_DELTA, delta.length),
         oidBytes(item.base),
-        deflateSync(delta, level),
+        deflate(delta, options.level),
       ];
     }
   }
-  return [entryHeader(TYPE_NUMBER[type], data.length), deflateSync(data, level)];
+  return [entryHeader(TYPE_NUMBER[type], data.length), deflate(data, options.level)];
 }
 
 function baseOf(objects: ObjectReader, oid: Oid, type: ObjectType): Uint8Array | null {

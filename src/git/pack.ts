@@ -7,8 +7,9 @@
  * own checksum and the sizes in header and delta must fit, or the pack is corrupt.
  */
 import { Buffer } from "node:buffer";
-import zlib from "node:zlib";
 import { AgentqError } from "../errors.ts";
+import { nodeZlib } from "../platform/builtins.ts";
+import { inflateQuickly } from "../platform/compress.ts";
 import type { BoundedCache } from "./bounded-cache.ts";
 import { applyDelta, deltaResultSize } from "./delta.ts";
 import { openPackIndex, type PackIndex } from "./pack-index.ts";
@@ -109,8 +110,10 @@ export function openPack(path: string, pool: SlicePool, cache: BoundedCache): Pa
     let room = size + (size >>> 9) + 64;
     for (;;) {
       const input = file.window(stream, room);
+      const quick = inflateQuickly(input);
+      if (quick?.length === size) return quick;
       try {
-        const data = zlib.inflateSync(input, {
+        const data = nodeZlib().inflateSync(input, {
           chunkSize: Math.max(64, size + 8),
           maxOutputLength: Math.max(1, size),
         });
@@ -169,8 +172,8 @@ export function openPack(path: string, pool: SlicePool, cache: BoundedCache): Pa
       for (let room = 64; result === null; room *= 8) {
         const input = file.window(entry.stream, room);
         try {
-          const start = zlib.inflateSync(input, {
-            finishFlush: zlib.constants.Z_SYNC_FLUSH,
+          const start = nodeZlib().inflateSync(input, {
+            finishFlush: nodeZlib().constants.Z_SYNC_FLUSH,
             chunkSize: 1024,
           });
           result = deltaResultSize(start);

@@ -1,9 +1,9 @@
 /** The parts of the configuration that say how a work tree's files relate to the index. */
 import { Buffer } from "node:buffer";
-import { createHash } from "node:crypto";
 import fs from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+import { createHash } from "../platform/hash.ts";
 import { type AttributeFiles, type AttributeLookup, attributeLookup } from "./attributes.ts";
 import type { GitConfig } from "./config.ts";
 import type { EolSettings } from "./eol.ts";

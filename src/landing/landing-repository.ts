@@ -1,9 +1,9 @@
 /** Where a lander keeps objects and worktrees. */
-import { randomBytes } from "node:crypto";
 import fs from "node:fs";
 import { join } from "node:path";
 import { initRepository } from "../git/init.ts";
 import { openRepository, type Repository } from "../git/repository.ts";
+import { randomBytes } from "../platform/hash.ts";
 
 /**
  * The repository a lander works in: the clone, unless there is none or its history is cut off, in which

@@ -1,9 +1,9 @@
 /** Running a short command to its end where nothing else can go on meanwhile: merge drivers. */
-import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { AgentqError } from "../errors.ts";
+import { nodeChildProcess } from "./builtins.ts";
 
 /**
  * Runs `command(paths)` with `sh -c` in `cwd`, its output on stderr, and gives its exit status as a shell
@@ -24,7 +24,10 @@ export function runOnFiles(
       paths[name] = join(directory, name);
       writeFileSync(paths[name], data, { mode: 0o600 });
     }
-    const run = spawnSync("sh", ["-c", command(paths)], { cwd, stdio: ["ignore", 2, 2] });
+    const run = nodeChildProcess().spawnSync("sh", ["-c", command(paths)], {
+      cwd,
+      stdio: ["ignore", 2, 2],
+    });
     if (run.error) {
       throw new AgentqError("command-not-started", "Cannot run sh.", { cause: run.error });
     }

@@ -5,10 +5,10 @@
  *
  * The rename makes the change visible whole; the directory's fsync makes it last.
  */
-import { randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { type FileSystem, nodeFiles } from "./files.ts";
+import { randomBytes } from "./hash.ts";
 
 export interface DurableOptions {
   /** Permission bits of the file. Default 0o600. */

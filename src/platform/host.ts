@@ -12,10 +12,10 @@
  *   same pid namespace? ──no──▶ unknown  start time: equal ▶ alive · differs ▶ gone (pid reused)
  *                                                  · unreadable ▶ unknown
  */
-import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
+import { nodeChildProcess } from "./builtins.ts";
 
 /** One process, identified well enough to be proven gone. Plain JSON. */
 export interface ProcessIdentity {
@@ -191,7 +191,8 @@ function readOrNull(path: string): string | null {
 function run(program: string, ...args: string[]): string | null {
   try {
     const env = { LC_ALL: "C", TZ: "UTC" };
-    return execFileSync(program, args, { env, encoding: "utf8", timeout: 5000 }).trim() || null;
+    return nodeChildProcess().execFileSync(program, args, { env, encoding: "utf8", timeout: 5000 })
+      .trim() || null;
   } catch {
     return null;
   }

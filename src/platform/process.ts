@@ -5,11 +5,11 @@
  * started in its group is killed, and when this process itself is killed, even by SIGKILL, a watcher
  * inside the group sees its pipe close and kills the group. Nothing of an abandoned check runs on.
  */
-import { spawn } from "node:child_process";
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import type { Readable } from "node:stream";
 import { AgentqError } from "../errors.ts";
+import { nodeChildProcess } from "./builtins.ts";
 import { abortReason } from "./clock.ts";
 
 export interface CommandOptions {
@@ -64,7 +64,7 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
   if (signal?.aborted) return Promise.reject(abortReason(signal));
   const started = performance.now();
   return new Promise((resolve, reject) => {
-    const child = spawn(words[0]!, words.slice(1), {
+    const child = nodeChildProcess().spawn(words[0]!, words.slice(1), {
       cwd: options.cwd,
       env: Object.fromEntries(
         Object.entries({ ...process.env, ...options.env }).filter(([, value]) =>

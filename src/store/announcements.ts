@@ -1,7 +1,7 @@
 /** Files whose name is a process's identity: who is just taking a lock (see `exclusive.ts`). */
-import { createHash } from "node:crypto";
 import { dirname, join } from "node:path";
 import { ioError } from "../platform/durable.ts";
+import { createHash } from "../platform/hash.ts";
 import type { ProcessIdentity } from "../platform/host.ts";
 import type { StorePlatform } from "./types.ts";
 

@@ -1,8 +1,8 @@
 /** What a store runs on: the real platform unless a test says otherwise, limits, and waiting. */
 import { Buffer } from "node:buffer";
-import { randomBytes } from "node:crypto";
 import process from "node:process";
 import { nodeFiles } from "../platform/files.ts";
+import { randomBytes } from "../platform/hash.ts";
 import { hostProbe, processIdentity } from "../platform/host.ts";
 import type { LockWait } from "./lock.ts";
 import type { StoreLimits, StoreOptions, StorePlatform } from "./types.ts";

@@ -6,10 +6,10 @@
  * that isn't executable; here it may be the one that guards the branch, on a disk whose modes were lost.
  */
 import { Buffer } from "node:buffer";
-import { spawn } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import process from "node:process";
+import { nodeChildProcess } from "../../platform/builtins.ts";
 import { abortReason } from "../../platform/clock.ts";
 
 export interface HookHost {
@@ -97,7 +97,7 @@ export function runHook(
       if (signal?.aborted) return reject(abortReason(signal));
       let child;
       try {
-        child = spawn(program, [...args], {
+        child = nodeChildProcess().spawn(program, [...args], {
           cwd: host.gitDir,
           env: env as NodeJS.ProcessEnv,
           stdio: ["pipe", "pipe", "pipe"],

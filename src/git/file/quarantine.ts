@@ -3,9 +3,9 @@
  * of its own, `objects/tmp_objdir-incoming-…`, with the real one as its alternate. Accepted, its packs
  * are moved over; refused or killed, it is thrown away (`git gc` prunes what a kill leaves).
  */
-import { randomBytes } from "node:crypto";
 import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { AgentqError } from "../../errors.ts";
+import { randomBytes } from "../../platform/hash.ts";
 import { fsyncDirectory } from "../loose.ts";
 
 export interface Quarantine {

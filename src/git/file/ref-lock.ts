@@ -17,7 +17,6 @@
  * lock is of the same kind, so that its own death is provable in turn. Nothing is ever broken by age;
  * a lock that proves nothing (git's, another machine's, another container's) is waited for and named.
  */
-import { randomBytes } from "node:crypto";
 import {
   closeSync,
   lstatSync,
@@ -31,6 +30,7 @@ import {
 import { dirname } from "node:path";
 import * as z from "zod/mini";
 import { AgentqError } from "../../errors.ts";
+import { randomBytes } from "../../platform/hash.ts";
 import { isProcessAlive, processIdentity } from "../../platform/host.ts";
 import { makeSharedDirectory } from "./shared-directory.ts";
 

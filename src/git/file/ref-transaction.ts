@@ -14,7 +14,6 @@
  * A killed process leaves at most its locks and one hidden value file a ref; `ref-lock.ts` proves the
  * former's owner dead, and the next transaction on the ref overwrites the latter.
  */
-import { randomInt } from "node:crypto";
 import {
   closeSync,
   existsSync,
@@ -142,7 +141,7 @@ export async function prepareRefs(
             return { status: "lost", refs: moved };
           }
           if (performance.now() >= deadline) throw lockedError(name, lock);
-          await systemClock.sleep(randomInt(1, wait + 2), options.signal);
+          await systemClock.sleep(1 + systemClock.random() * (wait + 1), options.signal);
         }
         held.push(lock);
       }

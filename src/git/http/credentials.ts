@@ -4,9 +4,9 @@
  * GIT_ASKPASS. Never asked for on a terminal; never part of an error, a log or a process's arguments.
  */
 import { Buffer } from "node:buffer";
-import { spawn } from "node:child_process";
 import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
+import { nodeChildProcess } from "../../platform/builtins.ts";
 import { expandHome, type GitConfig } from "../config.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -258,7 +258,7 @@ function run(
   { env, signal }: CredentialContext,
 ): Promise<string | null> {
   return new Promise((resolve) => {
-    const child = spawn(program, [...args], {
+    const child = nodeChildProcess().spawn(program, [...args], {
       env: env as NodeJS.ProcessEnv,
       stdio: ["pipe", "pipe", "ignore"],
     });

@@ -1,0 +1,9 @@
+/**
+ * Built-in modules that take milliseconds to load (each brings streams along), loaded when they are
+ * first used: most commands are over without them.
+ */
+import process from "node:process";
+
+export const nodeChildProcess = () => process.getBuiltinModule("node:child_process");
+export const nodeCrypto = () => process.getBuiltinModule("node:crypto");
+export const nodeZlib = () => process.getBuiltinModule("node:zlib");
