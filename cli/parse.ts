@@ -1,8 +1,8 @@
-/** argv → one command with its arguments and flags as written. The only file that knows the parser. */
-import { Command, CommanderError, Option } from "commander";
+/** argv → one command with its arguments and flags as written. */
 import { AgentqError } from "../src/errors.ts";
 import { closest } from "./closest.ts";
-import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS } from "./spec.ts";
+import { parsePlain } from "./parse-plain.ts";
+import { type CommandSpec, GLOBAL_FLAGS } from "./spec.ts";
 
 export interface Parsed {
   readonly args: readonly string[];
@@ -68,35 +68,10 @@ function unknownCommand(words: readonly string[], commands: readonly CommandSpec
   });
 }
 
-function option(flag: FlagSpec): Option {
-  const names = `${flag.short ? `-${flag.short}, ` : ""}--${flag.name}`;
-  const value = flag.kind === "boolean" ? "" : flag.multiple ? " <value...>" : " <value>";
-  const made = new Option(`${names}${value}`);
-  // Commander would make `--no-wait` the negation of a flag `wait`; here it is a flag of its own.
-  made.negate = false;
-  made.attributeName = () => flag.name;
-  return made;
-}
-
 /** Parses the words after the command; anything unknown is a `usage` error. */
-export function parse(spec: CommandSpec, rest: readonly string[]): Parsed {
-  const command = new Command(`agentq ${spec.path.join(" ")}`)
-    .exitOverride()
-    .helpOption(false)
-    .configureOutput({ writeErr: () => {}, writeOut: () => {} });
-  for (const flag of [...(spec.flags ?? []), ...GLOBAL_FLAGS]) command.addOption(option(flag));
-  for (const argument of spec.arguments ?? []) {
-    const name = `${argument.name}${argument.variadic ? "..." : ""}`;
-    command.argument(argument.required ? `<${name}>` : `[${name}]`);
-  }
-  if (spec.passThrough) command.passThroughOptions();
-  try {
-    command.parse([...rest], { from: "user" });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    throw new AgentqError("usage", error.message.replace(/^error: /, "").replace(/\n/g, " "), {
-      hint: `Run agentq ${spec.path.join(" ")} --help to see what it takes.`,
-    });
-  }
-  return { args: command.args, given: command.opts() };
+export async function parse(spec: CommandSpec, rest: readonly string[]): Promise<Parsed> {
+  const plain = parsePlain(spec, rest);
+  if (plain !== null) return plain;
+  const { parseFully } = await import("./parse-fully.ts");
+  return parseFully(spec, rest);
 }

@@ -80,7 +80,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
       return await help(own);
     }
     const { spec, rest } = locate(argv, COMMANDS);
-    const { args, given } = parse(spec, rest);
+    const { args, given } = await parse(spec, rest);
     const repo = given.repo ?? (process.env.AGENTQ_REPO || undefined);
     const open = repositoryOpener(typeof repo === "string" ? repo : undefined);
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {

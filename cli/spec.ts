@@ -1,6 +1,6 @@
 /**
  * What a command is: its words, arguments, flags and where its code is. Everything that knows the
- * command line (the parser, `--help`, completions, docs/cli.md) reads these specs; only `parse.ts`
+ * command line (the parser, `--help`, completions, docs/cli.md) reads these specs; only `parse-fully.ts`
  * knows which parser library serves them.
  */
 import type { Context } from "./context.ts";
