@@ -4,14 +4,12 @@
  *     bun bench/merge.ts REPO [N]
  *
  * N (500) merge commits spread over the repository's history. Prints both times, their ratio, and peak
- * memory; then the cost of inputs that are hard to merge, against their size.
+ * memory. For inputs that are hard to merge see merge-shapes.ts.
  */
 import { spawnSync } from "node:child_process";
-import { Buffer } from "node:buffer";
 import process from "node:process";
 import { openRepository } from "../src/git/repository.ts";
 import { pairMerger } from "../src/merge/merge-pair.ts";
-import { mergeTexts } from "../src/merge/text/merge3.ts";
 
 const [repo, limit = "500"] = process.argv.slice(2);
 if (repo === undefined) {
@@ -53,27 +51,3 @@ console.log(
     (own / theirs).toFixed(2)
   }; ${same} same trees; peak memory ${(rss / 1024).toFixed(0)} MiB`,
 );
-
-const labels = { ours: "ours", base: "base", theirs: "theirs" };
-const lines = (n: number, make: (i: number) => string): string =>
-  Array.from({ length: n }, (_, i) => make(i)).join("");
-for (const n of [25_000, 50_000, 100_000, 200_000]) {
-  const row: string[] = [];
-  for (
-    const [name, base, a, b] of [
-      ["equal lines", lines(n, () => "same\n"), "first\n", "last\n"],
-      [
-        "numbered lines",
-        lines(n, (i) => `line ${i} of text that is as long as text is\n`),
-        "first\n",
-        "last\n",
-      ],
-      ["few kinds", lines(n, (i) => `${(i * 7919) % 50}\n`), "first\n", "last\n"],
-    ] as const
-  ) {
-    const t = performance.now();
-    mergeTexts(Buffer.from(base), Buffer.from(a + base), Buffer.from(base + b), { labels });
-    row.push(`${name} ${(performance.now() - t).toFixed(0)} ms`);
-  }
-  console.log(`${n} lines: ${row.join(", ")}`);
-}
