@@ -1,5 +1,6 @@
 /** `agentq log`: results, newest first. */
 import { documentOfResult } from "../../src/landing/documents.ts";
+import { readAhead } from "../../src/landing/read-ahead.ts";
 import type { Context } from "../context.ts";
 import { openSession } from "../landing.ts";
 import { describeLine } from "../output/landing.ts";
@@ -12,7 +13,14 @@ export async function run(
 ): Promise<number> {
   const { queue, snapshot } = await openSession(context);
   let at = snapshot.done;
-  for (let left = Number(flags.number); at !== null && left > 0; left--) {
+  const number = Number(flags.number);
+  // Results are printed as they come: a thousand at a time are asked for ahead.
+  const stretch = 1000;
+  for (let left = number; at !== null && left > 0; left--) {
+    if ((number - left) % stretch === 0) {
+      const lowest = Math.max(0, at.message.ticket - Math.min(left, stretch) + 1);
+      await readAhead(queue.chains, "done", at, lowest, context.signal);
+    }
     const document = documentOfResult(at);
     context.print(document, () => describeLine(document));
     if (left > 1) at = await queue.chains.before("done", at, context.signal);

@@ -6,6 +6,7 @@ import { isRewound, lastLanded } from "./decide.ts";
 import { stateOfTicket } from "./documents.ts";
 import { findSubmission } from "./enqueue.ts";
 import { holderOf } from "./lock.ts";
+import { readAhead } from "./read-ahead.ts";
 import type { StatusDocument } from "./schemas.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import type { SubmissionRecord } from "./submissions.ts";
@@ -94,6 +95,7 @@ async function oldestTickets(
   const count = Math.min(limit, snapshot.unacked);
   if (count <= 0) return [];
   let at = await queue.chains.find("queue", snapshot.queue!, snapshot.next + count - 1, signal);
+  await readAhead(queue.chains, "queue", at, snapshot.next, signal);
   const found = [at];
   while (numberOf(at) > snapshot.next) {
     at = (await queue.chains.before("queue", at, signal))!;

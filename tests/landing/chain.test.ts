@@ -10,6 +10,7 @@ import { enqueue } from "../../src/landing/enqueue.ts";
 import { boundedList, MAX_REPORT_BYTES, reportTail } from "../../src/landing/messages.ts";
 import { assertNoCollision, queueNames } from "../../src/landing/names.ts";
 import { jumpTowards, nextSkipList } from "../../src/landing/skip.ts";
+import { readAhead } from "../../src/landing/read-ahead.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { createFakeOrigin, fakeCommit, type FakeOrigin } from "./fake-origin.ts";
@@ -268,5 +269,45 @@ describe("bounds", () => {
     const reader = withCommits([]);
     assert.equal(reader.read("4b825dc642cb6eb9a060e54bf8d69288fbee4904").data.length, 0);
     assert.throws(() => reader.read("1".repeat(40)), (e) => isAgentqError(e, "object-missing"));
+  });
+});
+
+describe("readAhead()", () => {
+  const stretchRead = async (ours: (n: number) => boolean) => {
+    const fake = createFakeOrigin();
+    const { head } = appendTickets(fake, 1000, ours);
+    const origin = fake.as("me");
+    let rounds = 0;
+    const read = origin.readCommits.bind(origin);
+    const chains = createChainReader(Object.assign(Object.create(origin), {
+      objects: () => null,
+      readCommits: (oids: readonly Oid[]) => {
+        rounds++;
+        return read(oids);
+      },
+    }));
+    const [newest] = await chains.read("queue", [head]);
+    const top = await chains.find("queue", newest!, 599);
+    rounds = 0;
+    await readAhead(chains, "queue", top, 500);
+    const ahead = rounds;
+    let at: TicketEntry | null = top;
+    const numbers: number[] = [];
+    for (; at !== null && at.message.ticket >= 500; at = await chains.before("queue", at)) {
+      numbers.unshift(at.message.ticket);
+    }
+    assert.deepEqual(numbers, Array.from({ length: 100 }, (_, i) => 500 + i));
+    return { ahead, walked: rounds - ahead };
+  };
+
+  test("reads a stretch of our tickets in a few rounds, after which the walk asks for one more at most", async () => {
+    const { ahead, walked } = await stretchRead(() => true);
+    assert.ok(ahead <= 14, String(ahead));
+    assert.ok(walked <= 1, String(walked));
+  });
+
+  test("leaves another client's tickets to the walk", async () => {
+    await stretchRead(() => false);
+    await stretchRead((n) => n % 7 !== 3);
   });
 });
