@@ -213,7 +213,9 @@ export const ERROR_KINDS = {
 
   // git: origins
   "remote-unknown": { hint: "Name a remote of this clone, or pass its url." },
-  "url-unsupported": { hint: "Use a path, file://, http:// or https:// url." },
+  "url-unsupported": {
+    hint: "Use a path, user@host:path, or a file://, http(s)://, ssh:// or git:// url.",
+  },
   "origin-not-found": { hint: "Check the remote's url, and that you may read the repository." },
   "atomic-unsupported": {
     hint: "The queue needs a server that pushes several refs all or none; see docs/origins.md.",
@@ -224,6 +226,17 @@ export const ERROR_KINDS = {
   "forbidden": { hint: "Ask for the right to do this, or use another credential." },
   "origin-unreachable": { hint: "Check the url and the network, then try again.", retryable: true },
   "origin-timeout": { hint: "The server is slow or stuck: try again later.", retryable: true },
+  "host-key-unknown": {
+    hint:
+      "Check the server's key with its operator, then add it to ~/.ssh/known_hosts (ssh-keyscan) or connect once by hand.",
+  },
+  "host-key-changed": {
+    hint:
+      "Ask the server's operator; only if the key was replaced, remove the old with ssh-keygen -R.",
+  },
+  "ssh-command-missing": {
+    hint: "Install git there, or name its programs in remote.<name>.uploadpack and .receivepack.",
+  },
   "tls-error": { hint: "Check the certificate; http.sslCAInfo names your own authority's." },
   "server-error": { hint: "The server failed: its operator's log says why.", retryable: true },
   "protocol-error": { hint: "Is a git server behind that url? Try git ls-remote on it." },

@@ -1,6 +1,5 @@
 /** The one way to an origin: by the name of a remote, or by url. Each transport is loaded when used. */
 import process from "node:process";
-import { AgentqError } from "../errors.ts";
 import { type GitConfig, openConfig } from "./config.ts";
 import { parseRemoteUrl, redactUrl, resolveRemote } from "./remote.ts";
 import type { Repository } from "./repository.ts";
@@ -29,7 +28,7 @@ export interface OriginTimeouts {
 const MAX_LOCAL_HAVES = 256;
 
 /**
- * Opens an origin by the name of a remote (`origin`) or by url (path, file://, http(s)://).
+ * Opens an origin by the name of a remote (`origin`) or by url (path, file://, http(s)://, ssh://, user@host:path, git://).
  * Nothing is sent to a server yet.
  * @throws `remote-unknown`, `url-unsupported`, `origin-not-found` (paths), `repository-unsupported`
  */
@@ -47,6 +46,7 @@ export async function openOrigin(
   const printable = redactUrl(url);
   const location = parseRemoteUrl(url, base);
   const localHaves = () => repository ? clonesOwnCommits(repository) : [];
+  const clone = { localHaves, shallow: () => [...repository?.shallow ?? []] };
   switch (location.kind) {
     case "file": {
       const { openFileOrigin } = await import("./file/origin.ts");
@@ -58,16 +58,42 @@ export async function openOrigin(
         config,
         env,
         timeouts: options.timeouts ?? {},
-        localHaves,
-        shallow: () => [...repository?.shallow ?? []],
+        ...clone,
       });
     }
-    default:
-      throw new AgentqError(
-        "url-unsupported",
-        `Can't reach ${printable}: ${location.kind}:// is not supported.`,
-      );
+    case "ssh": {
+      const { sshDial } = await import("./ssh/dial.ts");
+      const limits = streamLimits(options.timeouts);
+      const dial = sshDial(location, printable, {
+        config,
+        env,
+        remote: remote.name,
+        connectMs: limits.connectMs,
+      });
+      const { openStreamOrigin } = await import("./stream/origin.ts");
+      // Somebody who is asked for a passphrase may take any time.
+      const firstMs = dial.interactive ? null : limits.connectMs + limits.idleMs;
+      return openStreamOrigin(dial, printable, { limits: { ...limits, firstMs }, ...clone });
+    }
+    case "git": {
+      const { daemonDial } = await import("./daemon/dial.ts");
+      const { openStreamOrigin } = await import("./stream/origin.ts");
+      const limits = streamLimits(options.timeouts);
+      const dial = daemonDial(location.url, printable, limits);
+      return openStreamOrigin(dial, printable, {
+        limits: { ...limits, firstMs: limits.idleMs },
+        ...clone,
+      });
+    }
   }
+}
+
+function streamLimits(timeouts: OriginTimeouts = {}) {
+  return {
+    connectMs: timeouts.connect ?? 30_000,
+    idleMs: timeouts.idle ?? 120_000,
+    totalMs: timeouts.total ?? 30 * 60_000,
+  };
 }
 
 /** Commits that the clone's refs name, which it holds with all they reach. */

@@ -1,5 +1,6 @@
 /** An origin behind smart HTTP. */
 import { pktReader } from "../pkt-line.ts";
+import { AGENT } from "../protocol/agent.ts";
 import { type Advertisement, readAdvertisement } from "../protocol/advertisement.ts";
 import { pushOver } from "../protocol/push.ts";
 import {
@@ -10,7 +11,7 @@ import {
 } from "../protocol/reading.ts";
 import { checkPushCapabilities } from "../protocol/receive-pack.ts";
 import type { Origin } from "../types.ts";
-import { AGENT, openSmartHttp, type Service, type SmartOptions } from "./smart.ts";
+import { openSmartHttp, type Service, type SmartOptions } from "./smart.ts";
 
 export interface HttpOriginOptions extends SmartOptions, ReadingOptions {}
 

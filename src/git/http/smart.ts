@@ -9,6 +9,7 @@
 import type { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
 import type { GitConfig } from "../config.ts";
+import { AGENT } from "../protocol/agent.ts";
 import { redactUrl } from "../remote.ts";
 import { createHttpClient, type HttpRequest, type HttpResponse } from "./client.ts";
 import { connector } from "./connect.ts";
@@ -38,7 +39,6 @@ export interface SmartOptions {
   readonly timeouts: { connect?: number; idle?: number; total?: number };
 }
 
-export const AGENT = "agentq/0.1.0";
 const MAX_REDIRECTS = 5;
 const MAX_CREDENTIALS = 8;
 

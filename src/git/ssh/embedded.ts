@@ -1,0 +1,226 @@
+/**
+ * ssh without a program: one connection, a channel on it for each service. Host keys must be known,
+ * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config is not read.
+ */
+import type { Buffer } from "node:buffer";
+import { homedir, userInfo } from "node:os";
+import type { Duplex, Readable } from "node:stream";
+import { AgentqError } from "../../errors.ts";
+import { abortReason } from "../../platform/clock.ts";
+import {
+  type Channel,
+  type Dial,
+  keepTail,
+  type Service,
+  type Version2,
+} from "../stream/channel.ts";
+import type { SshTarget } from "./command.ts";
+import { hostKeyChanged, hostKeyUnknown, notAdmitted, sshFault } from "./faults.ts";
+import { keyFiles } from "./keys.ts";
+import { judgeHostKey, readKnownHosts, type Verdict } from "./known-hosts.ts";
+
+export interface EmbeddedSshOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly connectMs: number;
+  readonly remoteCommand: (service: Service, version2: Version2) => string;
+}
+
+/** As much of the package `ssh2` as is used here. */
+interface Client {
+  on(event: "error", listener: (error: SshError) => void): this;
+  once(event: "ready" | "close", listener: () => void): this;
+  connect(config: Record<string, unknown>): void;
+  exec(
+    command: string,
+    options: { env?: Record<string, string> },
+    done: (error: Error | undefined, stream: ExecStream) => void,
+  ): void;
+  end(): void;
+  destroy(): void;
+  /** The socket below, once it is connecting. */
+  readonly _sock?: { ref?(): void; unref?(): void };
+}
+interface ExecStream extends Duplex {
+  readonly stderr: Readable;
+}
+type SshError = Error & { level?: string; code?: string };
+interface Ssh2 {
+  Client: new () => Client;
+  utils: { parseKey(data: Buffer): unknown };
+}
+
+/** Signature algorithms of host keys, by the type of key. */
+const ALGORITHMS: Readonly<Record<string, readonly string[]>> = {
+  "ssh-ed25519": ["ssh-ed25519"],
+  "ecdsa-sha2-nistp256": ["ecdsa-sha2-nistp256"],
+  "ecdsa-sha2-nistp384": ["ecdsa-sha2-nistp384"],
+  "ecdsa-sha2-nistp521": ["ecdsa-sha2-nistp521"],
+  "ssh-rsa": ["rsa-sha2-512", "rsa-sha2-256"],
+};
+
+export async function embeddedSshDial(
+  target: SshTarget,
+  name: string,
+  options: EmbeddedSshOptions,
+): Promise<Dial> {
+  const loaded = await import("ssh2") as unknown as Ssh2 & { default?: Ssh2 };
+  const ssh2 = loaded.default ?? loaded;
+  let connecting: Promise<Client> | null = null;
+
+  function connected(signal: AbortSignal | undefined): Promise<Client> {
+    const attempt = connecting ??= connect(ssh2, target, name, options, () => {
+      connecting = null;
+    });
+    attempt.catch(() => {
+      if (connecting === attempt) connecting = null;
+    });
+    if (signal === undefined) return attempt;
+    return new Promise((resolve, reject) => {
+      const onAbort = () => reject(abortReason(signal));
+      signal.addEventListener("abort", onAbort, { once: true });
+      attempt.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+    });
+  }
+
+  return {
+    kind: "ssh",
+    name,
+    insists: true,
+    async open(service, version2, signal) {
+      const client = await connected(signal);
+      const command = options.remoteCommand(service, version2);
+      const env = version2 === "offer" ? { env: { GIT_PROTOCOL: "version=2" } } : {};
+      return await new Promise((resolve, reject) => {
+        client.exec(command, env, (error, stream) => {
+          if (error) {
+            reject(
+              new AgentqError("origin-unreachable", `${name} opens no channel: ${error.message}.`, {
+                cause: error,
+              }),
+            );
+          } else resolve(execChannel(stream, name, command));
+        });
+      });
+    },
+    close() {
+      connecting?.then((client) => client.end(), () => {});
+      connecting = null;
+    },
+  };
+}
+
+function connect(
+  { Client, utils }: Ssh2,
+  target: SshTarget,
+  name: string,
+  { env, connectMs }: EmbeddedSshOptions,
+  onEnd: () => void,
+): Promise<Client> {
+  const home = env.HOME || homedir();
+  const port = target.port ?? 22;
+  const username = target.user ?? (env.LOGNAME || env.USER || userInfo().username);
+  const known = readKnownHosts(home, target.host, port);
+  const { keys, passed } = keyFiles(home, (data) => !(utils.parseKey(data) instanceof Error));
+  const agent = env.SSH_AUTH_SOCK;
+  const ways: unknown[] = [
+    ...(agent ? [{ type: "agent", username, agent }] : []),
+    ...keys.map(({ data }) => ({ type: "publickey", username, key: data })),
+  ];
+  let verdict: Verdict | null = null;
+  return new Promise((resolve, reject) => {
+    const client = new Client();
+    const fail = (error: AgentqError) => {
+      client.destroy();
+      reject(error);
+    };
+    client.once("ready", () => resolve(client));
+    client.once("close", () => {
+      onEnd();
+      // Once it stood, this rejects nothing any more.
+      reject(new AgentqError("origin-unreachable", `${name} hung up.`));
+    });
+    // Once it stood, an error ends the channels, and they tell.
+    client.on("error", (error) => {
+      onEnd();
+      fail(connectError(error, name, verdict, { passed, offered: ways.length }, connectMs));
+    });
+    // A host that is known by one kind of key is asked for that kind.
+    const preferred = [...new Set(known.flatMap(({ type }) => ALGORITHMS[type] ?? []))];
+    const others = Object.values(ALGORITHMS).flat().filter((one) => !preferred.includes(one));
+    const queue = [...ways];
+    client.connect({
+      host: target.host,
+      port,
+      username,
+      readyTimeout: connectMs,
+      keepaliveInterval: 30_000,
+      algorithms: { serverHostKey: [...preferred, ...others] },
+      hostVerifier: (key: Buffer) => (verdict = judgeHostKey(known, key)) === "known",
+      authHandler: () => queue.shift() ?? false,
+    });
+  });
+}
+
+function connectError(
+  error: SshError,
+  name: string,
+  verdict: Verdict | null,
+  tried: { passed: readonly string[]; offered: number },
+  connectMs: number,
+): AgentqError {
+  if (verdict === "unknown") return hostKeyUnknown(name, {});
+  if (verdict === "changed") return hostKeyChanged(name, {});
+  if (error.level === "client-authentication") {
+    return notAdmitted(name, {
+      offered: tried.offered,
+      ...(tried.passed.length > 0 ? { passedOver: tried.passed } : {}),
+    });
+  }
+  if (error.level === "client-timeout") {
+    return new AgentqError(
+      "origin-timeout",
+      `${name} did not accept a connection in ${connectMs / 1000} s.`,
+      { cause: error },
+    );
+  }
+  const unknown = error.code === "ENOTFOUND" || error.code === "EAI_AGAIN";
+  const why = unknown ? "its name is not known" : error.code ?? error.message;
+  return new AgentqError("origin-unreachable", `Can't reach ${name}: ${why}.`, {
+    cause: error,
+    details: { errno: error.code },
+  });
+}
+
+function execChannel(stream: ExecStream, name: string, command: string): Channel {
+  const said = keepTail(stream.stderr);
+  let received = false;
+  let exit: number | null = null;
+  let killedBy: string | null = null;
+  stream.once("data", () => received = true);
+  stream.on("error", () => {});
+  stream.once("exit", (code: number | null, signal?: string) => {
+    exit = code;
+    killedBy = signal ?? null;
+  });
+  const closed = new Promise<void>((resolve) => stream.once("close", () => resolve()));
+  return {
+    readable: stream,
+    writable: stream,
+    async explain() {
+      const patience = new Promise<void>((resolve) => setTimeout(resolve, 1000).unref?.());
+      await Promise.race([closed, patience]);
+      if (exit === null && killedBy === null) {
+        return new AgentqError("origin-unreachable", `The connection to ${name} broke.`);
+      }
+      return sshFault({ exit, killedBy, stderr: said(), name, command, opened: received });
+    },
+    said,
+    finish() {
+      stream.end();
+      stream.resume();
+      stream.stderr.resume();
+      setTimeout(() => stream.destroy(), 1000).unref?.();
+    },
+    destroy: () => void stream.destroy(),
+  };
+}

@@ -1,0 +1,106 @@
+/**
+ * The host keys that this user or the machine's operator vouched for, in OpenSSH's known_hosts format:
+ *
+ *   [@revoked|@cert-authority] names type base64 …      names: a,b,*.c,!d,[host]:port or |1|salt|hash
+ */
+import { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { nodeCrypto } from "../../platform/builtins.ts";
+
+export interface HostKey {
+  readonly type: string;
+  readonly key: Buffer;
+  readonly revoked: boolean;
+}
+
+/** The keys in `text` for a host. Entries for certificate authorities don't count. */
+export function knownHostKeys(text: string, host: string, port: number): HostKey[] {
+  const bare = host.toLowerCase();
+  const name = port === 22 ? bare : `[${bare}]:${port}`;
+  const keys: HostKey[] = [];
+  for (const line of text.split(/\r?\n/)) {
+    const words = line.trim().split(/\s+/);
+    const marker = words[0]?.startsWith("@") ? words.shift() : undefined;
+    const [names, type, base64] = words;
+    if (!names || !type || !base64 || names.startsWith("#")) continue;
+    if (marker !== undefined && marker !== "@revoked") continue;
+    if (!named(names, name)) continue;
+    const key = Buffer.from(base64, "base64");
+    if (keyType(key) === type) keys.push({ type, key, revoked: marker !== undefined });
+  }
+  return keys;
+}
+
+/** Everything the usual files say about a host. */
+export function readKnownHosts(home: string, host: string, port: number): HostKey[] {
+  const files = [
+    join(home, ".ssh", "known_hosts"),
+    join(home, ".ssh", "known_hosts2"),
+    "/etc/ssh/ssh_known_hosts",
+    "/etc/ssh/ssh_known_hosts2",
+  ];
+  return files.flatMap((file) => {
+    try {
+      return knownHostKeys(readFileSync(file, "utf8"), host, port);
+    } catch {
+      return [];
+    }
+  });
+}
+
+export type Verdict = "known" | "unknown" | "changed";
+
+/** What the known keys say to the one that the host shows. */
+export function judgeHostKey(known: readonly HostKey[], shown: Buffer): Verdict {
+  const same = known.filter(({ key }) => key.equals(shown));
+  if (same.some(({ revoked }) => revoked)) return "changed";
+  if (same.length > 0) return "known";
+  return known.some(({ revoked }) => !revoked) ? "changed" : "unknown";
+}
+
+function named(names: string, name: string): boolean {
+  if (names.startsWith("|1|")) return hashedName(names, name);
+  let fits = false;
+  for (const pattern of names.toLowerCase().split(",")) {
+    const negated = pattern.startsWith("!");
+    if (!matches(negated ? pattern.slice(1) : pattern, name)) continue;
+    if (negated) return false;
+    fits = true;
+  }
+  return fits;
+}
+
+function hashedName(names: string, name: string): boolean {
+  const [, , salt = "", hash = ""] = names.split("|");
+  const made = nodeCrypto().createHmac("sha1", Buffer.from(salt, "base64")).update(name).digest();
+  return made.equals(Buffer.from(hash, "base64"));
+}
+
+/** `*` any run of characters, `?` any one. */
+function matches(pattern: string, name: string): boolean {
+  let p = 0;
+  let star = -1;
+  let resume = 0;
+  for (let n = 0; n < name.length;) {
+    if (pattern[p] === "*") {
+      star = p++;
+      resume = n;
+    } else if (pattern[p] === "?" || pattern[p] === name[n]) {
+      p++;
+      n++;
+    } else if (star >= 0) {
+      p = star + 1;
+      n = ++resume;
+    } else return false;
+  }
+  while (pattern[p] === "*") p++;
+  return p === pattern.length;
+}
+
+/** The type that a key in ssh's wire format says it has. */
+function keyType(key: Buffer): string | null {
+  if (key.length < 4) return null;
+  const length = key.readUInt32BE(0);
+  return length > 64 ? null : key.toString("latin1", 4, 4 + length);
+}
