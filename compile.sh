@@ -44,7 +44,7 @@ build() {
   shift
   part=dist/.part-$$-${out##*/}
   "$bun" build --compile --minify --bytecode --splitting --format=esm \
-    --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=32 "$@" \
+    --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=128 "$@" \
     cli/main.ts --outfile "$part" >&2
   case $out in *.exe) part=${part%.exe}.exe ;; esac
   mv -f "$part" "$out"

@@ -72,8 +72,8 @@ export async function forgetKnown(
   const { names, origin } = session.queue;
   const kept = new Set(keep.map(({ submission }) => submission));
   const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };
-  const known = (await submissions.list()).filter((record) =>
-    record.ticket !== null && record.ticket < session.snapshot.next &&
+  const finished = await submissions.list({ before: session.snapshot.next });
+  const known = finished.filter((record) =>
     isForQueue(record, place) && !kept.has(record.submission)
   );
   await submissions.forget(known);

@@ -19,7 +19,8 @@ const SILENT: Progress = { update() {}, line() {}, stream() {}, clear() {} };
 /** Creates the progress reporter for this run. */
 export function createProgress(quiet: boolean, escape: (text: string) => string): Progress {
   if (quiet) return SILENT;
-  const terminal = process.stderr.isTTY === true;
+  // Asked when something is said: making the stream that knows costs a run that is silent.
+  let isTerminal: boolean | undefined;
   let shown = false;
   let last = "";
   const clear = () => {
@@ -30,7 +31,8 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
     update(text) {
       if (text === last) return;
       last = text;
-      if (!terminal) return writeErr(`${escapeLine(text)}\n`);
+      isTerminal ??= process.stderr.isTTY === true;
+      if (!isTerminal) return writeErr(`${escapeLine(text)}\n`);
       const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
       writeErr(`\r\x1b[K${escapeLine(text).slice(0, width)}`);
       shown = true;

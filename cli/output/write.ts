@@ -5,7 +5,6 @@
 import { writeSync } from "node:fs";
 import process from "node:process";
 
-const sleeper = new Int32Array(new SharedArrayBuffer(4));
 let lost: string | null = null;
 let onClosed = (): void => process.exit(141);
 
@@ -29,7 +28,7 @@ function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
     } catch (error) {
       const code = (error as { code?: string }).code;
       if (code === "EAGAIN") {
-        Atomics.wait(sleeper, 0, 0, 5);
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
         continue;
       }
       if (fd === 1 && code === "EPIPE") onClosed();

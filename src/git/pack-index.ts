@@ -12,6 +12,8 @@ import { oidAt, oidBytes } from "./oid.ts";
 import type { SliceFile } from "./slices.ts";
 import type { Oid } from "./types.ts";
 
+/** Bytes of an index that is read whole. */
+const SMALL = 4096;
 /** Entries of the id table that are read together: about 4 KiB. */
 const GROUP = 204;
 
@@ -41,7 +43,13 @@ export function openPackIndex(file: SliceFile): PackIndex {
     });
   const size = file.size();
   if (size < 1064) throw corrupt("is cut off");
-  const head = file.chunk(0, 1032);
+  // A small index is read at once, whatever will be asked of it.
+  const whole = size <= SMALL ? file.chunk(0, size) : null;
+  const chunk = (offset: number, length: number): Buffer =>
+    whole && offset + length <= size
+      ? whole.subarray(offset, offset + length)
+      : file.chunk(offset, length);
+  const head = chunk(0, 1032);
   const version = head.readUInt32BE(0) === 0xff744f63 ? head.readUInt32BE(4) : 1;
   if (version > 2) throw corrupt(`has version ${version}`);
   const fanStart = version === 2 ? 8 : 0;
@@ -64,7 +72,7 @@ export function openPackIndex(file: SliceFile): PackIndex {
   function group(position: number): { data: Buffer; first: number; length: number } {
     const first = position - (position % GROUP);
     const length = Math.min(GROUP, count - first);
-    return { data: file.chunk(table + first * stride, length * stride), first, length };
+    return { data: chunk(table + first * stride, length * stride), first, length };
   }
 
   function offsetAt(position: number): number {
@@ -73,12 +81,12 @@ export function openPackIndex(file: SliceFile): PackIndex {
       return data.readUInt32BE((position - first) * stride);
     }
     const first = position - (position % 1024);
-    const chunk = file.chunk(offsets + first * 4, Math.min(1024, count - first) * 4);
-    const small = chunk.readUInt32BE((position - first) * 4);
+    const slice = chunk(offsets + first * 4, Math.min(1024, count - first) * 4);
+    const small = slice.readUInt32BE((position - first) * 4);
     if (small < 0x80000000) return small;
     const at = large + (small - 0x80000000) * 8;
     if (at + 8 > size - 40) throw corrupt("points outside its table of large offsets");
-    const value = file.chunk(at, 8).readBigUInt64BE();
+    const value = chunk(at, 8).readBigUInt64BE();
     if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw corrupt("holds an impossible offset");
     return Number(value);
   }

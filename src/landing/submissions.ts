@@ -92,6 +92,8 @@ export interface SubmissionFilter {
   readonly candidate?: Oid;
   /** Only those that have no ticket yet. */
   readonly undelivered?: boolean;
+  /** Only those with a ticket before this one. */
+  readonly before?: number;
 }
 
 /** Makes what was learned about a submission durable. */
@@ -201,12 +203,14 @@ function onStore(store: Store): Submissions {
     async count() {
       return (await store.messages({ queue: QUEUE, limit: MAX_RECORDS })).length;
     },
-    async list({ candidate, undelivered } = {}) {
+    async list({ candidate, undelivered, before } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
-      const infos = all.filter(({ id, reference }) =>
-        id.startsWith(prefix) && !(undelivered && ticketIn(reference.owner ?? null) !== null)
-      );
+      const infos = all.filter(({ id, reference }) => {
+        const ticket = ticketIn(reference.owner ?? null);
+        return id.startsWith(prefix) && !(undelivered && ticket !== null) &&
+          (before === undefined || (ticket !== null && ticket < before));
+      });
       if (infos.length === 0) return [];
       // Without the lock: listing never waits for a submission under way, nor makes it wait.
       const claims = await store.peek(QUEUE, { ids: infos.map(({ id }) => id) });
