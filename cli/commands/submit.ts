@@ -11,7 +11,7 @@ import { documentOfQueued, documentOfResult } from "../../src/landing/documents.
 import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
-import { checkRequest, newRecord, submit, type SubmitRequest } from "../../src/landing/submit.ts";
+import { checkRequest, keep, submit, type SubmitRequest } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
   type SubmissionRecord,
@@ -37,7 +37,7 @@ export async function run(
     session = await openSession(context);
   } catch (error) {
     if (flags.offline === true && flags["no-wait"] === true && isOutOfReach(error)) {
-      return await keepForLater(context, request, me, error as AgentqError);
+      return await keepForLater(context, request, me, error as AgentqError, flags.again === true);
     }
     throw error;
   }
@@ -115,14 +115,15 @@ async function keepForLater(
   request: SubmitRequest,
   me: string,
   reason: AgentqError,
+  again: boolean,
 ): Promise<number> {
   const { resolveRemote, redactUrl } = await import("../../src/git/remote.ts");
   const { pushUrl } = resolveRemote(context.repository().config, context.remote);
   const place = placeOf(context, redactUrl(pushUrl), context.branch);
   const submissions = await createSubmissions(context.stateDirectory);
-  const record = newRecord(request, place, { submitter: me, now: systemClock.wall() });
-  await submissions.record(record);
+  const { fresh } = await keep(request, place, { clock: systemClock, me, submissions, again });
   context.progress.line(`${reason.message}`);
+  if (!fresh) context.progress.line("this commit was kept before");
   const document = documentOfQueued(request.candidate, null, "offline");
   context.print(
     document,

@@ -9,7 +9,7 @@ import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue } from "./enqueue.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { submissionId } from "./participant.ts";
-import type { Queue, Snapshot } from "./snapshot.ts";
+import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, type SubmissionRecord, type Submissions } from "./submissions.ts";
 
 /** What a person asks for. */
@@ -135,6 +135,26 @@ export async function submit(
   return { ticket, record: known, fresh: true };
 }
 
+/**
+ * Keeps the intent on this machine, to be delivered when the origin can be reached. Without `again` a
+ * commit that waits here already isn't kept twice.
+ */
+export async function keep(
+  request: SubmitRequest,
+  place: SubmitPlace,
+  options: Pick<SubmitOptions, "clock" | "me" | "submissions" | "again">,
+): Promise<Pick<Submitted, "record" | "fresh">> {
+  const { submissions, me, clock } = options;
+  if (!options.again) {
+    const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
+    const record = waiting.find((one) => isSame(one, place) && one.candidate === request.candidate);
+    if (record) return { record, fresh: false };
+  }
+  const record = newRecord(request, place, { submitter: me, now: clock.wall() });
+  await submissions.record(record);
+  return { record, fresh: true };
+}
+
 /** True when a record belongs to this clone and queue. */
 function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
   return record.repository === place.repository && isForQueue(record, place);
@@ -161,9 +181,13 @@ async function resume(
     const ticket = await deliver(queue, snapshot, record, options);
     return ticket && { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
   }
-  const newest = numberOf(snapshot.queue);
-  const ticket = record.ticket <= newest
-    ? await queue.chains.find("queue", snapshot.queue!, record.ticket, signal)
+  // A ticket that the snapshot doesn't have may have been made since: by another run, or by the
+  // delivery of what was kept offline.
+  const { queue: head } = record.ticket > numberOf(snapshot.queue)
+    ? await readSnapshot(queue, signal)
+    : snapshot;
+  const ticket = record.ticket <= numberOf(head)
+    ? await queue.chains.find("queue", head!, record.ticket, signal)
     : null;
   if (ticket?.message.agentq?.submission === record.submission) {
     return { ticket, record, fresh: false };

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
-import { deliver, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
+import { deliver, keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
   openSubmissions,
@@ -156,6 +156,22 @@ test("one kept offline is delivered once, by whoever comes first", async () => {
   const later = await deliver(queue, await readSnapshot(queue), record, options);
   assert.equal(later?.oid, ticket!.oid);
   assert.equal(await tickets(), 0);
+});
+
+test("a commit kept offline is kept once, and submitting it later finds the ticket it got", async () => {
+  const { queue, request, options, submissions, tickets } = await setting();
+  const first = await keep(request, place, options);
+  const second = await keep(request, place, options);
+  assert.deepEqual([first.fresh, second.fresh], [true, false]);
+  assert.equal(second.record.submission, first.record.submission);
+  assert.equal(await submissions.count(), 1);
+  // As `agentq submit` does it: what was kept is delivered after the snapshot was read.
+  const before = await readSnapshot(queue);
+  const delivered = await deliver(queue, before, first.record, options);
+  const submitted = await submit(queue, before, request, place, options);
+  assert.deepEqual([submitted.fresh, submitted.ticket.oid], [false, delivered!.oid]);
+  assert.equal(await tickets(), 0);
+  assert.equal((await keep(request, place, { ...options, again: true })).fresh, true);
 });
 
 test("a delivery that died is taken over only from a process that is proved gone", async () => {
