@@ -50,6 +50,83 @@ describe("the v1 backend", () => {
     ]);
   });
 
+  test("a queue is found whatever lies beside it, above it or is called like an operation", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`);
+    for (const name of ["jobs", "jobs/ack/x"]) {
+      await backend.create(name);
+      await backend.enqueue(name, [{ id: "a", data: bytes(name) }]);
+    }
+    assert.deepEqual(await backend.list(), ["jobs", "jobs/ack/x"]);
+    assert.deepEqual([...(await backend.statuses()).values()].map(({ pending }) => pending), [
+      1,
+      1,
+    ]);
+    // A file in the directory itself makes it a queue too; those below stay what they are.
+    await (await openV1Queue(root)).enqueue("stray", "s");
+    assert.equal((await backend.list()).length, 3);
+    assert.equal(await backend.complete(["jobs"]), false);
+    assert.equal(text((await backend.dequeue("jobs", take))[0]!.data), "jobs");
+  });
+
+  test("no queue is called like the directory of dead letters", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`);
+    await backend.create("jobs");
+    for (const name of ["failed", "jobs/failed", "failed/jobs"]) {
+      for (
+        const call of [backend.create(name), backend.dequeue(name, take), backend.status(name)]
+      ) {
+        await assert.rejects(
+          call,
+          (error) => error instanceof AgentqError && error.code === "queue-name-invalid",
+        );
+      }
+    }
+    assert.deepEqual(await backend.list(), ["jobs"]);
+  });
+
+  test("refuses what couldn't be read back, or would come back as another value", async () => {
+    const backend = await openBackend(`v1:${tempDir()}`);
+    await backend.create("jobs");
+    const enqueue = (payload: string) =>
+      backend.enqueue("jobs", [{ id: "a", data: bytes(payload) }]);
+    const refused = (code: string) => (error: unknown) =>
+      error instanceof AgentqError && error.code === code;
+    for (
+      const payload of ["1e400", "[12345678901234567890]", '{"a\\"1e400":0.12345678901234567891}']
+    ) {
+      await assert.rejects(enqueue(payload), refused("payload-invalid"));
+    }
+    await assert.rejects(enqueue("a".repeat(16 << 20)), refused("limit-exceeded"));
+    // Short, but indented by v1 to more than it reads.
+    const nested = "[".repeat(4000) + "]".repeat(4000);
+    await assert.rejects(enqueue(nested), refused("limit-exceeded"));
+    assert.deepEqual(await backend.status("jobs"), { pending: 0, processing: 0 });
+    const kept = [
+      "1.50",
+      "-0.0",
+      "1E3",
+      "1e21",
+      "0.1",
+      '{"1e400":"12345678901234567890\\""}',
+      "1e400x",
+    ];
+    for (const payload of [...kept, "a".repeat((16 << 20) - 2)]) {
+      await enqueue(payload);
+      const [message] = await backend.dequeue("jobs", take);
+      const value = (json: string) => {
+        try {
+          return JSON.parse(json);
+        } catch {
+          return json;
+        }
+      };
+      assert.deepEqual(value(text(message!.data)), value(payload) === 0 ? 0 : value(payload));
+      await backend.ack("jobs", [message!]);
+    }
+  });
+
   test("says plainly what v1 can't do, and changes nothing", async () => {
     const backend = await openBackend(`v1:${join(tempDir(), "new")}`, { create: true });
     assert.equal(await backend.create("jobs"), true);

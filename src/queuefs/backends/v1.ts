@@ -1,15 +1,15 @@
 /**
  * Directories of v1 queues, for what v1 can do: enqueue, dequeue, ack, fail, and looking.
  *
- * The queue NAME of `v1:DIR` is the directory DIR/NAME; where DIR itself is a v1 queue, it is the one
- * queue, whatever it is called. v1 keeps JSON values: text that is no JSON is kept as a JSON string, and
- * a value comes back as JSON text without its spelling. It has no leases, no attempts, no reasons and no
- * way back to pending, so `requeue`, `recover`, `renew`, `clear`, `rm` and `failed retry|prune` are
- * `backend-unsupported`, and a message that was taken and not acked stays in processing.
+ * The queue NAME of `v1:DIR` is the directory DIR/NAME; where DIR itself is a v1 queue, it is every queue
+ * that has no directory of its own. No part of a name may be `failed`: that is where a queue's dead letters
+ * lie. v1 has no leases, no attempts, no reasons and no way back to pending, so `requeue`, `recover`, `renew`,
+ * `clear`, `rm` and `failed retry|prune` are `backend-unsupported`, and a message that was taken and not
+ * acked stays in processing.
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import type { Json } from "../../store/mod.ts";
 import { openV1Queue, type V1Queue } from "../../store/v1.ts";
@@ -21,11 +21,13 @@ import type {
   Receipt,
   Settlement,
 } from "../contract.ts";
-import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
-import { bytesOf, textOf } from "../payload.ts";
+import { checkMessageId, checkQueueName, isInTree, quoted } from "../names.ts";
 import { noDeadLetter, noQueue } from "./shared.ts";
+import { fromV1Payload, toV1Payload } from "./v1-payload.ts";
 
 const LEASE = "v1";
+/** The directory of a queue's dead letters, in the queue's own. */
+const FAILED = "failed";
 const NO_REASON = "v1 keeps no reason";
 
 /** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
@@ -38,16 +40,22 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     mkdirSync(directory, { recursive: true, mode: 0o700 });
   }
   const queues = new Map<string, V1Queue>();
-  const pathOf = (name: string) => isQueueDirectory(directory) ? directory : join(directory, name);
+  const pathOf = (name: string) => {
+    const own = join(directory, checkV1Name(name));
+    const shared = isQueueDirectory(directory) && !(isDirectory(own) && isQueueDirectory(own));
+    return shared ? directory : own;
+  };
   const open = async (name: string): Promise<V1Queue> => {
-    const path = pathOf(checkQueueName(name));
+    const path = pathOf(name);
     if (!isDirectory(path)) throw noQueue(name);
     let queue = queues.get(path);
     if (queue === undefined) queues.set(path, queue = await openV1Queue(path));
     return queue;
   };
-  const list = (): string[] =>
-    isQueueDirectory(directory) ? [directory.split("/").at(-1)!] : below(directory, "");
+  const list = (): string[] => [
+    ...(isQueueDirectory(directory) ? [basename(directory)] : []),
+    ...below(directory, ""),
+  ];
   const counts = async (name: string): Promise<QueueCounts> => {
     const { pending, processing } = (await open(name)).counts();
     return { pending, processing };
@@ -98,7 +106,7 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     kind: "v1",
     label: `v1:${root}`,
     create: async (name) => {
-      const path = pathOf(checkQueueName(name));
+      const path = pathOf(name);
       if (isDirectory(path) && isQueueDirectory(path)) return false;
       queues.set(path, await openV1Queue(path));
       return true;
@@ -108,7 +116,7 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     enqueue: async (name, messages) => {
       const rows = messages.map(({ id, data }) => ({
         id: id === undefined ? randomUUID() : checkMessageId(id),
-        payload: toPayload(data),
+        payload: toV1Payload(data),
       }));
       const queue = await open(name);
       for (const { id, payload } of rows) await queue.enqueue(id, payload);
@@ -122,7 +130,12 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
         const claims = await queue.claim({ count: want });
         for (const { id, payload, unreadable } of claims) {
           if (unreadable !== null) await queue.fail(id);
-          else deliveries.push({ id, data: toBytes(payload as Json), lease: LEASE, attempts: 0 });
+          else {deliveries.push({
+              id,
+              data: fromV1Payload(payload as Json),
+              lease: LEASE,
+              attempts: 0,
+            });}
         }
         if (claims.length < want) break;
       }
@@ -184,28 +197,9 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
   };
 }
 
-/** JSON text as its value, other text as a string. */
-function toPayload(data: Uint8Array): Json {
-  const text = textOf(data);
-  if (text === null) {
-    throw new AgentqError("payload-invalid", "v1 queues keep JSON, and these bytes are no text");
-  }
-  try {
-    const value = JSON.parse(text) as Json;
-    // A text that is a JSON string already would come back without its quotes.
-    return typeof value === "string" ? text : value;
-  } catch {
-    return text;
-  }
-}
-
-function toBytes(payload: Json): Uint8Array {
-  return bytesOf(typeof payload === "string" ? payload.toWellFormed() : JSON.stringify(payload));
-}
-
 function readJson(path: string): Uint8Array | null {
   try {
-    return toBytes(JSON.parse(readFileSync(path, "utf8")) as Json);
+    return fromV1Payload(JSON.parse(readFileSync(path, "utf8")) as Json);
   } catch {
     return null;
   }
@@ -219,25 +213,39 @@ function isDirectory(path: string): boolean {
 function isQueueDirectory(path: string): boolean {
   const names = readdirSync(path, { withFileTypes: true });
   return names.some((entry) =>
-    entry.isDirectory()
-      ? entry.name === "failed"
-      : /\.(json|processing|delivered)$/.test(entry.name)
+    entry.isDirectory() ? entry.name === FAILED : /\.(json|processing|delivered)$/.test(entry.name)
   );
 }
 
+/** A queue's name; never one that would make dead letters of another queue its messages. */
+function checkV1Name(name: string): string {
+  if (checkQueueName(name).split("/").includes(FAILED)) {
+    throw new AgentqError(
+      "queue-name-invalid",
+      `${quoted(name)} is no name for a v1 queue: ${FAILED} is where dead letters lie`,
+    );
+  }
+  return name;
+}
+
+/** Every queue below `directory`, those too that lie below a name that no queue may have itself. */
 function below(directory: string, prefix: string): string[] {
   const names: string[] = [];
   for (const entry of readdirSync(directory, { withFileTypes: true })) {
-    if (!entry.isDirectory() || entry.name === "failed") continue;
+    if (!entry.isDirectory() || entry.name === FAILED) continue;
     const name = `${prefix}${entry.name}`;
-    try {
-      checkQueueName(name);
-    } catch {
-      continue;
-    }
     const path = join(directory, entry.name);
-    if (isQueueDirectory(path)) names.push(name);
-    names.push(...below(path, `${name}/`));
+    if (isQueueName(name) && isQueueDirectory(path)) names.push(name);
+    if (isQueueName(`${name}/x`)) names.push(...below(path, `${name}/`));
   }
   return names.sort();
+}
+
+function isQueueName(name: string): boolean {
+  try {
+    checkQueueName(name);
+    return true;
+  } catch {
+    return false;
+  }
 }
