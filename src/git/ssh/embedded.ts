@@ -3,7 +3,9 @@
  * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config is not read.
  */
 import type { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
+import process from "node:process";
 import type { Duplex, Readable } from "node:stream";
 import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";
@@ -118,7 +120,7 @@ function connect(
 ): Promise<Client> {
   const home = env.HOME || homedir();
   const port = target.port ?? 22;
-  const username = target.user ?? (env.LOGNAME || env.USER || userInfo().username);
+  const username = target.user ?? loginName(env);
   const known = readKnownHosts(home, target.host, port);
   const { keys, passed } = keyFiles(home, (data) => !(utils.parseKey(data) instanceof Error));
   const agent = env.SSH_AUTH_SOCK;
@@ -159,6 +161,22 @@ function connect(
       authHandler: () => queue.shift() ?? false,
     });
   });
+}
+
+/** Who runs this: from the list of users, since not every runtime looks there. */
+function loginName(env: EmbeddedSshOptions["env"]): string {
+  const named = env.LOGNAME || env.USER;
+  if (named) return named;
+  const uid = String(process.getuid?.() ?? "");
+  try {
+    for (const line of readFileSync("/etc/passwd", "utf8").split("\n")) {
+      const [name, , id] = line.split(":");
+      if (name && id === uid) return name;
+    }
+  } catch {
+    // No such list here.
+  }
+  return userInfo().username;
 }
 
 function connectError(

@@ -1,0 +1,400 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
+import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import { after, describe, test } from "node:test";
+import { isAgentqError } from "../../../src/errors.ts";
+import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
+import { openRepository } from "../../../src/git/repository.ts";
+import type { Origin, RefUpdate } from "../../../src/git/types.ts";
+import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
+import { type SshServer, startDaemon, startSshd } from "./servers.ts";
+
+interface Place {
+  /** Where agents find a repository of `root`. */
+  url(path: string): string;
+  readonly env: Record<string, string>;
+  readonly ssh: SshServer | null;
+}
+
+const root = tempDir();
+const servers: { stop(): Promise<void> }[] = [];
+after(() => Promise.all(servers.map((server) => server.stop())));
+
+const overSsh = (server: SshServer, env: Record<string, string>): Place => ({
+  url: (path) => `ssh://${server.user}@127.0.0.1:${server.port}${path}`,
+  env,
+  ssh: server,
+});
+
+const PATH = process.env.PATH ?? "/usr/bin:/bin";
+/** Each transport and each way in which a server meets it, started when first needed. */
+const places: Record<string, () => Promise<Place>> = {
+  "ssh, protocol 2": async () => {
+    const server = await startSshd();
+    servers.push(server);
+    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
+  },
+  "ssh, protocol 2 insisted upon": async () => {
+    const server = await startSshd({ acceptProtocol: false });
+    servers.push(server);
+    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
+  },
+  "ssh, git-shell with protocol 0": async () => {
+    const server = await startSshd({ acceptProtocol: false, restricted: true });
+    servers.push(server);
+    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
+  },
+  "embedded ssh": async () => {
+    const server = await startSshd({ hashed: true });
+    servers.push(server);
+    return overSsh(server, { PATH: "", HOME: server.home });
+  },
+  "embedded ssh, git-shell with protocol 0": async () => {
+    const options = { acceptProtocol: false, restricted: true, hostKey: "rsa", userKey: "rsa" };
+    const server = await startSshd(options as Parameters<typeof startSshd>[0]);
+    servers.push(server);
+    return overSsh(server, { PATH: "", HOME: server.home });
+  },
+  "git daemon": async () => {
+    const { port, stop } = await startDaemon(root);
+    servers.push({ stop });
+    return {
+      url: (path) => `git://127.0.0.1:${port}${path.slice(root.length)}`,
+      env: {},
+      ssh: null,
+    };
+  },
+};
+
+let count = 0;
+
+interface Setup extends Place {
+  bare: string;
+  work: string;
+  first: string;
+  origin: Origin;
+  push(updates: readonly RefUpdate[], remoteHas?: string[]): ReturnType<Origin["push"]>;
+  open(options?: OriginOptions): Promise<Origin>;
+}
+
+async function setup(place: Place, body: (setup: Setup) => Promise<void>): Promise<void> {
+  const work = makeRepo();
+  const first = commit(work, "first", { "a.txt": "a\n", "dir/b.txt": "b\n" });
+  // A name that a careless shell would take apart.
+  const bare = join(root, `it's $(a) repo! ${++count}.git`);
+  git(root, "clone", "-q", "--bare", work, bare);
+  const url = place.url(encodeURI(bare));
+  const open = (extra: OriginOptions = {}) => openOrigin(url, { env: place.env, ...extra });
+  const origin = await open();
+  const repository = openRepository(work);
+  try {
+    await body({
+      ...place,
+      bare,
+      work,
+      first,
+      origin,
+      open,
+      push: (updates, remoteHas = [first]) =>
+        origin.push(updates, repository.objects, { remoteHas }),
+    });
+  } finally {
+    origin.close();
+  }
+}
+
+function hook(bare: string, name: string, script: string): void {
+  write(bare, `hooks/${name}`, `#!/bin/sh\n${script}`);
+  chmodSync(join(bare, "hooks", name), 0o755);
+}
+
+for (const [name, make] of Object.entries(places)) {
+  describe(name, () => {
+    let made: Promise<Place> | undefined;
+    const on = (title: string, body: (setup: Setup) => Promise<void>) =>
+      test(title, { timeout: 60_000 }, async () => setup(await (made ??= make()), body));
+
+    on(
+      "refs of the wanted prefixes and HEAD, each time as they are",
+      async ({ bare, origin, first, work }) => {
+        git(bare, "update-ref", "refs/weave/main/queue", first);
+        git(bare, "update-ref", "refs/other/x", first);
+        const { refs, head } = await origin.refs(["refs/heads/", "refs/weave/main/"]);
+        assert.deepEqual([...refs], [["refs/heads/main", first], ["refs/weave/main/queue", first]]);
+        assert.equal(head, "refs/heads/main");
+        const second = commit(work, "second");
+        git(work, "push", "-q", bare, "main");
+        git(bare, "pack-refs", "--all");
+        const later = await origin.refs(["refs/heads/"]);
+        assert.deepEqual([...later.refs], [["refs/heads/main", second]]);
+      },
+    );
+
+    on("reading, fetching and pushing", async ({ bare, work, first, origin, push }) => {
+      git(work, "checkout", "-q", "-b", "feat");
+      const feat = commit(work, "feat", { "dir/b.txt": "b feat\n" });
+      git(work, "push", "-q", bare, "feat");
+      git(work, "checkout", "-q", "main");
+      const second = commit(work, "second", { "new/deep/c": "c\n" });
+      await origin.refs(["refs/"]);
+      const updates = [
+        { ref: "refs/heads/main", old: first, new: second },
+        { ref: "refs/weave/main/done", old: null, new: second },
+      ];
+      assert.deepEqual(await push(updates), { status: "won" });
+      assert.equal(git(bare, "rev-parse", "main"), second);
+      assert.equal(git(bare, "ls-tree", "-r", "main"), git(work, "ls-tree", "-r", "main"));
+      assert.deepEqual(await push(updates), { status: "won" }, "a repetition of what arrived");
+
+      const read = await origin.readCommits([second, feat, first, "f".repeat(40)]);
+      assert.deepEqual([...read.keys()].sort(), [first, second, feat].sort());
+      assert.equal(
+        Buffer.from(read.get(second)!).toString(),
+        git(work, "cat-file", "commit", second) + "\n",
+      );
+
+      const clone = tempDir();
+      git(clone, "init", "-q", "-b", "main", ".");
+      const target = openRepository(clone).objects;
+      await origin.fetch([feat], target);
+      await origin.fetch([second], target, { haves: [feat] });
+      git(clone, "update-ref", "refs/heads/main", second);
+      git(clone, "update-ref", "refs/heads/feat", feat);
+      assert.equal(git(clone, "fsck", "--full", "--strict"), "");
+      await assert.rejects(
+        origin.fetch(["f".repeat(40)], target),
+        (error) => isAgentqError(error, "object-missing"),
+      );
+      assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+    });
+
+    on("a commit behind the refs is read and fetched", async ({ bare, work, first, origin }) => {
+      const tips = [commit(work, "2"), commit(work, "3"), commit(work, "4", { c: "c\n" })];
+      git(work, "push", "-q", bare, "main");
+      assert.deepEqual([...(await origin.readCommits([first, tips[0]!])).keys()], [
+        first,
+        tips[0]!,
+      ]);
+      const clone = tempDir();
+      git(clone, "init", "-q", ".");
+      const target = openRepository(clone).objects;
+      await origin.fetch([tips[1]!], target);
+      assert.equal(git(clone, "rev-list", "--objects", tips[1]!).split("\n").length, 7);
+    });
+
+    on("a push of megabytes", async ({ bare, work, first, push }) => {
+      const second = commit(work, "big", {
+        "big.bin": randomBytes(6_000_000),
+        "more.bin": randomBytes(3_000_000),
+      });
+      const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+      assert.deepEqual(outcome, { status: "won" });
+      assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+      assert.equal(git(bare, "rev-parse", "main^{tree}"), git(work, "rev-parse", "main^{tree}"));
+    });
+
+    on("a lost race is told, and nothing moves", async ({ bare, work, first, push }) => {
+      const second = commit(work, "second");
+      const outcome = await push([
+        { ref: "refs/heads/main", old: second, new: first },
+        { ref: "refs/heads/other", old: null, new: first },
+      ]);
+      assert.ok(outcome.status === "lost");
+      assert.deepEqual(outcome.refs, ["refs/heads/main"]);
+      const exists = await push([{ ref: "refs/heads/main", old: null, new: second }]);
+      assert.equal(exists.status, "lost");
+      const gone = await push([{ ref: "refs/heads/gone", old: first, new: second }]);
+      assert.equal(gone.status, "lost");
+      assert.equal(
+        git(bare, "for-each-ref", "--format=%(refname) %(objectname)"),
+        `refs/heads/main ${first}`,
+      );
+    });
+
+    on("a race that is lost while the hook runs", async ({ bare, work, first, push }) => {
+      const second = commit(work, "second");
+      const third = commit(work, "third");
+      git(work, "push", "-q", bare, `${third}:refs/heads/side`);
+      hook(
+        bare,
+        "pre-receive",
+        `unset GIT_QUARANTINE_PATH\ngit update-ref refs/heads/main ${third}\n`,
+      );
+      const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+      assert.equal(outcome.status, "lost");
+      assert.equal(git(bare, "rev-parse", "main"), third);
+    });
+
+    on(
+      "a hook that declines one ref refuses all, once, in its own words",
+      async ({ bare, work, first, push }) => {
+        const log = join(bare, "count");
+        hook(
+          bare,
+          "update",
+          `echo "$1" >> count\ncase "$1" in refs/weave/*/done) echo "no results here" >&2; exit 1;; esac\n`,
+        );
+        const second = commit(work, "second");
+        const outcome = await push([
+          { ref: "refs/heads/main", old: first, new: second },
+          { ref: "refs/weave/main/done", old: null, new: second },
+        ]);
+        assert.ok(outcome.status === "refused");
+        assert.match(outcome.remoteOutput, /no results here/);
+        assert.equal(readFileSync(log, "utf8").match(/done/g)?.length, 1);
+        assert.equal(git(bare, "for-each-ref", "--format=%(objectname)"), first);
+      },
+    );
+
+    on(
+      "a server that dies after it took the push: unknown, and the refs tell",
+      async ({ bare, work, first, push, open }) => {
+        const second = commit(work, "second", { c: "c\n" });
+        // The parent of a hook is receive-pack.
+        hook(bare, "post-receive", "kill -9 $PPID\n");
+        const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+        assert.equal(outcome.status, "unknown");
+        assert.equal(git(bare, "rev-parse", "main"), second);
+        const again = await open();
+        assert.equal((await again.refs(["refs/heads/"])).refs.get("refs/heads/main"), second);
+        again.close();
+      },
+    );
+
+    on(
+      "a server without atomic is refused before anything is sent",
+      async ({ bare, work, first, push }) => {
+        git(bare, "config", "receive.advertiseAtomic", "false");
+        hook(bare, "pre-receive", "touch ran\n");
+        const second = commit(work, "second");
+        await assert.rejects(
+          push([{ ref: "refs/heads/main", old: first, new: second }]),
+          (error) => isAgentqError(error, "atomic-unsupported"),
+        );
+        assert.equal(existsSync(join(bare, "ran")), false);
+      },
+    );
+
+    on(
+      "a push that is too large is refused in the server's words",
+      async ({ bare, work, first, push }) => {
+        git(bare, "config", "receive.maxInputSize", "100000");
+        const second = commit(work, "big", { "big.bin": randomBytes(4_000_000) });
+        const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]).catch(
+          (error) => error,
+        );
+        assert.ok(
+          outcome.status === "refused" || isAgentqError(outcome, "origin-unreachable"),
+          String(outcome),
+        );
+        assert.equal(git(bare, "rev-parse", "main"), first);
+      },
+    );
+
+    on("no repository there", async ({ url, env, work, first }) => {
+      const origin = await openOrigin(url(encodeURI(join(root, "none.git"))), { env });
+      await assert.rejects(
+        origin.refs(["refs/"]),
+        (error) => isAgentqError(error, "origin-not-found"),
+      );
+      const objects = openRepository(work).objects;
+      await assert.rejects(
+        origin.push([{ ref: "refs/heads/x", old: null, new: first }], objects),
+        (error) => isAgentqError(error, "origin-not-found", "forbidden"),
+      );
+      origin.close();
+    });
+
+    on("an empty repository has a HEAD", async ({ url, env, ssh }) => {
+      const empty = join(root, `empty${++count}.git`);
+      git(root, "init", "-q", "--bare", "-b", "trunk", empty);
+      const origin = await openOrigin(url(empty), { env });
+      const { refs, head } = await origin.refs(["refs/"]);
+      assert.equal(refs.size, 0);
+      // Protocol 0 tells nothing of a HEAD whose branch isn't born.
+      assert.equal(
+        head,
+        ssh === null || name.endsWith("protocol 2") || name === "embedded ssh"
+          ? "refs/heads/trunk"
+          : null,
+      );
+      origin.close();
+    });
+
+    on("an aborted push is stopped and says so", async ({ bare, work, first, origin }) => {
+      const second = commit(work, "second");
+      hook(bare, "pre-receive", "touch started\nsleep 30\n");
+      const controller = new AbortController();
+      const pushing = origin.push(
+        [{ ref: "refs/heads/main", old: first, new: second }],
+        openRepository(work).objects,
+        { signal: controller.signal },
+      );
+      while (!existsSync(join(bare, "started"))) await new Promise((done) => setTimeout(done, 10));
+      controller.abort();
+      const outcome = await pushing;
+      assert.equal(outcome.status, "unknown");
+      await assert.rejects(
+        origin.refs(["refs/"], controller.signal),
+        (error) => error === controller.signal.reason,
+      );
+    });
+
+    on("silence ends", async ({ bare, work, first, open }) => {
+      const origin = await open({ timeouts: { idle: 1500 } });
+      const second = commit(work, "second");
+      // Closed output, so that nothing keeps the side band alive.
+      hook(bare, "pre-receive", "exec >/dev/null 2>&1\nsleep 30\n");
+      const outcome = await origin.push(
+        [{ ref: "refs/heads/main", old: first, new: second }],
+        openRepository(work).objects,
+      );
+      assert.ok(outcome.status === "unknown");
+      assert.match(outcome.message, /silent for 1.5 s/);
+      assert.equal(git(bare, "rev-parse", "main"), first);
+      origin.close();
+    });
+
+    on(
+      "concurrent readers don't meet each other's answers",
+      async ({ bare, work, origin, first }) => {
+        const second = commit(work, "second");
+        git(work, "push", "-q", bare, "main");
+        const results = await Promise.all([
+          origin.refs(["refs/heads/"]),
+          origin.readCommits([first]),
+          origin.refs(["refs/"]),
+          origin.readCommits([second, first]),
+        ]);
+        assert.equal(results[0].refs.get("refs/heads/main"), second);
+        assert.deepEqual([...results[1].keys()], [first]);
+        assert.equal(results[2].refs.size, 1);
+        assert.deepEqual([...results[3].keys()].sort(), [first, second].sort());
+        assert.equal(tryGit(bare, ["fsck"]).status, 0);
+      },
+    );
+  });
+}
+
+test("git daemon without receive-pack: a push is forbidden, reading is not", async () => {
+  const { port, stop } = await startDaemon(root, { push: false });
+  const place = {
+    url: (path: string) => `git://127.0.0.1:${port}${path.slice(root.length)}`,
+    env: {},
+    ssh: null,
+  };
+  try {
+    await setup(place, async ({ origin, push, first }) => {
+      assert.equal((await origin.refs(["refs/"])).refs.size, 1);
+      await assert.rejects(
+        push([{ ref: "refs/heads/x", old: null, new: first }]),
+        (error) => isAgentqError(error, "forbidden") && /receive-pack/.test(error.hint),
+      );
+    });
+  } finally {
+    await stop();
+  }
+});
