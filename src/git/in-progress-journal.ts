@@ -1,7 +1,7 @@
 /** The note that a merge is being left in progress, and what to do when it is found: the writer was killed. */
 import fs from "node:fs";
 import { join } from "node:path";
-import * as z from "zod/mini";
+import { exactly, isOid, isText, listOf, shape, textLike } from "../shapes.ts";
 import { newEntry } from "./checkout-plan.ts";
 import { UNKNOWN_STAT } from "./file-stat.ts";
 import { type FileWriter, undoChanges } from "./in-progress-apply.ts";
@@ -13,19 +13,29 @@ import type { Repository } from "./repository.ts";
 import { sparseMatcher } from "./sparse.ts";
 import { headTree } from "./status.ts";
 import { expandTree, type TreeLeaf } from "./tree-leaves.ts";
+import type { Oid } from "./types.ts";
 import { openWorkTree } from "./work-tree.ts";
 import { leafFiles, repositoryAttributes, workTreeSettings } from "./work-tree-settings.ts";
 
-const Journal = z.object({
-  v: z.literal(1),
-  nonce: z.string().check(z.regex(/^[0-9a-f]{16}$/)),
-  ours: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
-  theirs: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
-  tree: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
-  message: z.string(),
-  conflicts: z.array(z.string()),
+export interface Journal {
+  readonly v: 1;
+  readonly nonce: string;
+  readonly ours: Oid;
+  readonly theirs: Oid;
+  readonly tree: Oid;
+  readonly message: string;
+  readonly conflicts: string[];
+}
+
+const isJournal = shape({
+  v: exactly(1),
+  nonce: textLike(/^[0-9a-f]{16}$/),
+  ours: isOid,
+  theirs: isOid,
+  tree: isOid,
+  message: isText,
+  conflicts: listOf(isText),
 });
-export type Journal = z.infer<typeof Journal>;
 
 const JOURNAL = "agentq-merge";
 /** Writes the journal; it is on disk when this returns. */
@@ -68,7 +78,8 @@ function readJournal(gitDir: string): Journal | null {
     return null;
   }
   try {
-    return Journal.parse(JSON.parse(text));
+    const journal: unknown = JSON.parse(text);
+    return isJournal(journal) ? journal as Journal : null;
   } catch {
     return null;
   }

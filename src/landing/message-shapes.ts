@@ -5,29 +5,23 @@
  * lock entry is accepted here, and everything else is left to message-schemas.ts. Nothing is accepted
  * here that isn't there: the tests compare the two.
  */
+import {
+  type Check,
+  exactly,
+  isAnything,
+  isCount,
+  isNumber,
+  isOid,
+  isText,
+  listOf,
+  maybe,
+  nullable,
+  optional,
+  shape,
+} from "../shapes.ts";
 import type { ChainName } from "./messages.ts";
 
-type Check = (value: unknown) => boolean;
-
-const isText: Check = (value) => typeof value === "string";
-const isNumber: Check = (value) => typeof value === "number" && Number.isFinite(value);
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isOid: Check = (value) =>
-  typeof value === "string" && value.length === 40 && /^[0-9a-f]{40}$/.test(value);
-const isOne: Check = (value) => value === 1;
-const isAnything: Check = () => true;
-const nullable = (check: Check): Check => (value) => value === null || check(value);
-const optional = (check: Check): Check => (value) => value === undefined || check(value);
-const maybe = (check: Check): Check => optional(nullable(check));
-const listOf = (check: Check): Check => (value) => Array.isArray(value) && value.every(check);
-
-/** An object with these fields; others are let be. */
-function shape(fields: Record<string, Check>): Check {
-  const checks = Object.entries(fields);
-  return (value) =>
-    typeof value === "object" && value !== null && !Array.isArray(value) &&
-    checks.every(([name, check]) => check((value as Record<string, unknown>)[name]));
-}
+const isOne = exactly(1);
 
 const isSkip: Check = (value) =>
   Array.isArray(value) && value.length <= 128 &&

@@ -16,45 +16,56 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import * as z from "zod/mini";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
-import { isProcessAlive, processIdentity } from "../platform/host.ts";
+import { isProcessAlive, type ProcessIdentity, processIdentity } from "../platform/host.ts";
+import { exactly, isNumber, isOid, isText, listOf, maybe, nullable, shape } from "../shapes.ts";
 import type { Claim, Json, Receipt, Store } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
 
-/** Built when a record is read: a run without submissions pays nothing for it. */
-let recordSchemaBuilt: ReturnType<typeof buildRecordSchema> | undefined;
-const recordSchema = () => recordSchemaBuilt ??= buildRecordSchema();
-const buildRecordSchema = () =>
-  z.looseObject({
-    v: z.literal(1),
-    submission: z.string(),
-    /** The git directory of the clone it was submitted from. */
-    repository: z.string(),
-    /** Name or url of the remote, as given, without credentials. */
-    remote: z.string(),
-    /** The origin as it may be printed. */
-    url: z.string(),
-    namespace: z.string(),
-    /** null: the origin's HEAD, which wasn't known. */
-    branch: z.nullable(z.string()),
-    candidate: z.string().check(z.regex(/^[0-9a-f]{40}$/)),
-    submitter: z.string(),
-    submittedAt: z.number(),
-    verifyCmd: z.nullable(z.string()),
-    verifyTimeout: z.number(),
-    title: z.nullable(z.string()),
-    drops: z.array(z.string()),
-    /** Absent: nothing was ever pushed. null: the queue didn't exist. */
-    since: z.optional(z.nullable(z.string())),
-  });
-
 /** One submission of this machine that has no result yet, as far as is known here. */
-export type SubmissionRecord = z.infer<ReturnType<typeof recordSchema>> & {
+export interface SubmissionRecord {
+  readonly v: 1;
+  readonly submission: string;
+  /** The git directory of the clone it was submitted from. */
+  readonly repository: string;
+  /** Name or url of the remote, as given, without credentials. */
+  readonly remote: string;
+  /** The origin as it may be printed. */
+  readonly url: string;
+  readonly namespace: string;
+  /** null: the origin's HEAD, which wasn't known. */
+  readonly branch: string | null;
+  readonly candidate: Oid;
+  readonly submitter: string;
+  readonly submittedAt: number;
+  readonly verifyCmd: string | null;
+  readonly verifyTimeout: number;
+  readonly title: string | null;
+  readonly drops: readonly string[];
+  /** Absent: nothing was ever pushed. null: the queue didn't exist. */
+  readonly since?: Oid | null;
   /** Once it is known. */
   readonly ticket: number | null;
-};
+}
+
+const isRecord = shape({
+  v: exactly(1),
+  submission: isText,
+  repository: isText,
+  remote: isText,
+  url: isText,
+  namespace: isText,
+  branch: nullable(isText),
+  candidate: isOid,
+  submitter: isText,
+  submittedAt: isNumber,
+  verifyCmd: nullable(isText),
+  verifyTimeout: isNumber,
+  title: nullable(isText),
+  drops: listOf(isText),
+  since: maybe(isText),
+});
 
 const QUEUE = "submissions";
 
@@ -278,8 +289,8 @@ async function unlessStale(work: Promise<unknown>): Promise<void> {
 /** The record in a message, with the ticket from its claim; null for one a newer agentq wrote. */
 function recordOf(claim: Claim): SubmissionRecord | null {
   if (claim.unreadable) return null;
-  const parsed = recordSchema().safeParse(claim.json());
-  return parsed.success ? { ...parsed.data, ticket: ticketIn(claim.owner) } : null;
+  const record: unknown = claim.json();
+  return isRecord(record) ? { ...record as SubmissionRecord, ticket: ticketIn(claim.owner) } : null;
 }
 
 /** The ticket in a claim's note. */
@@ -292,25 +303,28 @@ function owner(): Json {
   return { ...processIdentity() };
 }
 
-const ownerSchema = () =>
-  z.object({
-    pid: z.number(),
-    startTime: z.nullable(z.string()),
-    pidNamespace: z.nullable(z.string()),
-    bootId: z.nullable(z.string()),
-    host: z.string(),
-  });
+const isIdentity = shape({
+  pid: isNumber,
+  startTime: nullable(isText),
+  pidNamespace: nullable(isText),
+  bootId: nullable(isText),
+  host: isText,
+});
+
+function identityIn(note: Json | null): ProcessIdentity | null {
+  return isIdentity(note) ? note as unknown as ProcessIdentity : null;
+}
 
 function isOurs(note: Json | null): boolean {
-  const parsed = ownerSchema().safeParse(note);
+  const found = identityIn(note);
   const me = processIdentity();
-  return parsed.success && parsed.data.pid === me.pid && parsed.data.startTime === me.startTime &&
-    parsed.data.bootId === me.bootId && parsed.data.pidNamespace === me.pidNamespace;
+  return found !== null && found.pid === me.pid && found.startTime === me.startTime &&
+    found.bootId === me.bootId && found.pidNamespace === me.pidNamespace;
 }
 
 function isGone(note: Json | null): boolean {
-  const parsed = ownerSchema().safeParse(note);
-  return parsed.success && isProcessAlive(parsed.data) === "gone";
+  const found = identityIn(note);
+  return found !== null && isProcessAlive(found) === "gone";
 }
 
 /** The ticket that a record asks for. */

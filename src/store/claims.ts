@@ -1,25 +1,28 @@
 /** Receipts and claims: what callers hold, and whether they still hold it. */
-import * as z from "zod/mini";
 import { AgentqError } from "../errors.ts";
+import { isInteger, isText, optional, shape } from "../shapes.ts";
 import { assertId, assertQueueName } from "./names.ts";
 import { getSlot, type StoreState } from "./state.ts";
 import type { Claim, Json, MessageInfo, Receipt, Reference, Revision } from "./types.ts";
 
-const receiptSchema = z.object({
-  storeId: z.string(),
-  queue: z.string(),
-  id: z.string(),
-  generation: z.string(),
-  object: z.string(),
-  revision: z.string(),
-  delivery: z.optional(z.int()),
+const isReceipt = shape({
+  storeId: isText,
+  queue: isText,
+  id: isText,
+  generation: isText,
+  object: isText,
+  revision: isText,
+  delivery: optional(isInteger),
 });
 
 /** Reads a receipt that was kept outside. Throws `payload-invalid`. */
 export function parseReceipt(value: unknown): Receipt {
-  const result = z.safeParse(receiptSchema, value);
-  if (result.success) return result.data;
-  throw new AgentqError("payload-invalid", "that isn't a receipt of a v2 store");
+  if (!isReceipt(value)) {
+    throw new AgentqError("payload-invalid", "that isn't a receipt of a v2 store");
+  }
+  const { storeId, queue, id, generation, object, revision, delivery } = value as Receipt;
+  const receipt = { storeId, queue, id, generation, object, revision };
+  return delivery === undefined ? receipt : { ...receipt, delivery };
 }
 
 export function makeReceipt(

@@ -1,9 +1,9 @@
 /** A lock file as somebody else sees it: who holds it, and whether that process is proved gone. */
-import * as z from "zod/mini";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
 import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
+import { isInteger, isText, nullable, shape, textLike } from "../shapes.ts";
 import { lstatOrNull } from "./admit.ts";
 import { announcements } from "./announcements.ts";
 import type { StorePlatform } from "./types.ts";
@@ -15,14 +15,14 @@ export interface LockOwner extends ProcessIdentity {
   readonly createdAt: string;
 }
 
-const ownerSchema = z.looseObject({
-  token: z.string().check(z.regex(/^[0-9a-f]{32}$/)),
-  pid: z.int().check(z.gte(1)),
-  startTime: z.nullable(z.string()),
-  pidNamespace: z.nullable(z.string()),
-  bootId: z.nullable(z.string()),
-  host: z.string(),
-  createdAt: z.string(),
+const isOwner = shape({
+  token: textLike(/^[0-9a-f]{32}$/),
+  pid: (value) => isInteger(value) && (value as number) >= 1,
+  startTime: nullable(isText),
+  pidNamespace: nullable(isText),
+  bootId: nullable(isText),
+  host: isText,
+  createdAt: isText,
 });
 
 /** A lock file as somebody else sees it. */
@@ -91,8 +91,8 @@ export function isStillThere(platform: StorePlatform, observed: ObservedLock): b
 
 function parseOwner(text: string): LockOwner | null {
   try {
-    const result = z.safeParse(ownerSchema, JSON.parse(text));
-    return result.success ? result.data : null;
+    const owner: unknown = JSON.parse(text);
+    return isOwner(owner) ? owner as LockOwner : null;
   } catch {
     return null;
   }

@@ -1,6 +1,17 @@
 /** `state.json` and `format.json` as text: written, and read with everything in them validated. */
-import * as z from "zod/mini";
 import { AgentqError } from "../errors.ts";
+import {
+  type Check,
+  exactly,
+  isAnything,
+  isCount,
+  isText,
+  nullable,
+  optional,
+  strictShape,
+  textLike,
+  whereWrong,
+} from "../shapes.ts";
 import { PROTOCOL, TOKEN_PATTERN, VERSION } from "./layout.ts";
 import { isPortableSegment, isQueueName } from "./names.ts";
 import {
@@ -10,49 +21,46 @@ import {
   registerQueue,
   type StoreState,
 } from "./state.ts";
-import type { Json, Reference, Revision } from "./types.ts";
+import type { Reference, Revision, Slot } from "./types.ts";
 
-const token = z.string().check(z.regex(TOKEN_PATTERN));
-const decimal = z.string().check(z.regex(/^(?:0|[1-9][0-9]{0,38})$/));
-const count = z.int().check(z.gte(0));
+const token = textLike(TOKEN_PATTERN);
+const decimal = textLike(/^(?:0|[1-9][0-9]{0,38})$/);
+const encoding: Check = (value) => typeof value === "string" && value.length <= 64;
 
-const referenceSchema = z.strictObject({
+const isReference = strictShape({
   generation: token,
   object: token,
   seq: decimal,
-  attempts: count,
-  ordinal: z.optional(count),
-  encoding: z.optional(z.string().check(z.maxLength(64))),
-  deliveries: z.optional(count),
-  owner: z.optional(z.unknown()),
+  attempts: isCount,
+  ordinal: optional(isCount),
+  encoding: optional(encoding),
+  deliveries: optional(isCount),
+  owner: isAnything,
 });
-const slotSchema = z.strictObject({
-  pending: z.nullable(referenceSchema),
-  claimed: z.nullable(referenceSchema),
-});
-const failedSchema = z.strictObject({
-  queue: z.string(),
-  id: z.string(),
+const isSlot = strictShape({ pending: nullable(isReference), claimed: nullable(isReference) });
+const isFailed = strictShape({
+  queue: isText,
+  id: isText,
   generation: token,
   object: token,
-  reason: z.string(),
-  attempts: z.optional(count),
-  encoding: z.optional(z.string().check(z.maxLength(64))),
-  deliveries: z.optional(count),
+  reason: isText,
+  attempts: optional(isCount),
+  encoding: optional(encoding),
+  deliveries: optional(isCount),
 });
-const stateSchema = z.strictObject({
-  protocol: z.literal(PROTOCOL),
-  version: z.literal(VERSION),
+const isState = strictShape({
+  protocol: exactly(PROTOCOL),
+  version: exactly(VERSION),
   storeId: token,
   revision: decimal,
-  queues: z.unknown(),
-  failed: z.unknown(),
+  queues: isAnything,
+  failed: isAnything,
 });
-const formatSchema = z.strictObject({
-  protocol: z.literal(PROTOCOL),
-  version: z.literal(VERSION),
+const isFormat = strictShape({
+  protocol: exactly(PROTOCOL),
+  version: exactly(VERSION),
   storeId: token,
-  openModes: z.optional(z.literal(true)),
+  openModes: optional(exactly(true)),
 });
 
 export interface StoreFormat {
@@ -101,13 +109,24 @@ function serializeFailed(failed: Map<string, FailedRecord>): string {
 
 /** Reads format.json. Errors: `init-incomplete`, `version-unsupported`, `store-invalid`. */
 export function parseFormat(text: string, path: string): StoreFormat {
-  const { storeId, openModes } = validated(formatSchema, parseDocument(text, path), path);
+  const { storeId, openModes } = validated<{ storeId: string; openModes?: true }>(
+    isFormat,
+    parseDocument(text, path),
+    path,
+  );
   return { storeId, openModes: openModes === true };
+}
+
+interface StateDocument {
+  readonly storeId: string;
+  readonly revision: Revision;
+  readonly queues: unknown;
+  readonly failed: unknown;
 }
 
 /** Reads state.json. Errors as {@link parseFormat}. */
 export function parseState(text: string, path: string): StoreState {
-  const document = validated(stateSchema, parseDocument(text, path), path);
+  const document = validated<StateDocument>(isState, parseDocument(text, path), path);
   const state = emptyState(document.storeId);
   state.revision = document.revision;
   const seen: SeenTokens = { path, generations: new Set(), objects: new Set() };
@@ -116,7 +135,7 @@ export function parseState(text: string, path: string): StoreState {
     const entry = registerQueue(state, queue);
     for (const [id, value] of entriesOf(slots, path, `queue ${queue}`)) {
       if (!isPortableSegment(id)) throw invalid(path, `ID ${JSON.stringify(id)} in ${queue}`);
-      const slot = validated(slotSchema, value, path, `${queue}/${id}`);
+      const slot = validated<Slot>(isSlot, value, path, `${queue}/${id}`);
       const pending = toReference(slot.pending, seen, state.revision);
       const claimed = toReference(slot.claimed, seen, state.revision);
       if (pending === null && claimed === null) {
@@ -127,7 +146,7 @@ export function parseState(text: string, path: string): StoreState {
     }
   }
   for (const [failedId, value] of entriesOf(document.failed, path, "failed")) {
-    const record = validated(failedSchema, value, path, `failed/${failedId}`);
+    const record = validated<FailedRecord>(isFailed, value, path, `failed/${failedId}`);
     if (!isPortableSegment(failedId) || !isPortableSegment(record.id)) {
       throw invalid(path, `failed ID ${JSON.stringify(failedId)}`);
     }
@@ -153,7 +172,7 @@ function once(seen: SeenTokens, generation: string, object: string): void {
 }
 
 function toReference(
-  value: z.infer<typeof referenceSchema> | null,
+  value: Reference | null,
   seen: SeenTokens,
   revision: Revision,
 ): Reference | null {
@@ -161,7 +180,7 @@ function toReference(
   once(seen, value.generation, value.object);
   const later = value.seq.length - revision.length || (value.seq > revision ? 1 : 0);
   if (later > 0) throw invalid(seen.path, `seq ${value.seq} is after revision ${revision}`);
-  return value as Reference & { owner?: Json };
+  return value;
 }
 
 function parseDocument(text: string, path: string): unknown {
@@ -187,17 +206,10 @@ function parseDocument(text: string, path: string): unknown {
   return document;
 }
 
-function validated<T extends z.core.$ZodType>(
-  schema: T,
-  value: unknown,
-  path: string,
-  where = "",
-): z.output<T> {
-  const result = z.safeParse(schema, value);
-  if (result.success) return result.data;
-  const issue = result.error.issues[0];
-  const place = [where, ...(issue?.path ?? [])].filter((part) => part !== "").join("/");
-  throw invalid(path, `${place || "document"}: ${issue?.message ?? "wrong shape"}`);
+function validated<T>(check: Check, value: unknown, path: string, where = ""): T {
+  if (check(value)) return value as T;
+  const place = [where, ...whereWrong(check, value)].filter((part) => part !== "").join("/");
+  throw invalid(path, `${place || "document"}: wrong shape`);
 }
 
 /** Own keys only, so that an ID such as `__proto__` is a name like any other. */

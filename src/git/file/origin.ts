@@ -7,7 +7,6 @@ import { openRepository, type Repository } from "../repository.ts";
 import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
 import { hiddenRefs } from "./hidden-refs.ts";
-import { pushToFile } from "./push.ts";
 
 /** The places where git looks for the repository that a path names, in its order. */
 const SUFFIXES = ["/.git", "", ".git/.git", ".git"];
@@ -61,7 +60,10 @@ export function openFileOrigin(
         const haves = [...(options.haves ?? []), ...localHaves()];
         copyObjects(objects, wants, into, { ...options, haves });
       }),
-    push: (updates, from, options = {}) => pushToFile(repository, updates, from, options),
+    async push(updates, from, options = {}) {
+      const { pushToFile } = await import("./push.ts");
+      return await pushToFile(repository, updates, from, options);
+    },
     close: () => repository.close(),
   };
 }

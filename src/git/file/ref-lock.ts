@@ -28,22 +28,25 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import * as z from "zod/mini";
 import { AgentqError } from "../../errors.ts";
 import { randomBytes } from "../../platform/hash.ts";
-import { isProcessAlive, processIdentity } from "../../platform/host.ts";
+import { isProcessAlive, type ProcessIdentity, processIdentity } from "../../platform/host.ts";
+import { exactly, isInteger, isText, nullable, shape, textLike } from "../../shapes.ts";
 import { makeSharedDirectory } from "./shared-directory.ts";
 
-const Owner = z.object({
-  agentq: z.literal("lock"),
-  nonce: z.string().check(z.regex(/^[0-9a-f]{16}$/)),
-  pid: z.int(),
-  startTime: z.nullable(z.string()),
-  pidNamespace: z.nullable(z.string()),
-  bootId: z.nullable(z.string()),
-  host: z.string(),
+const isOwner = shape({
+  agentq: exactly("lock"),
+  nonce: textLike(/^[0-9a-f]{16}$/),
+  pid: isInteger,
+  startTime: nullable(isText),
+  pidNamespace: nullable(isText),
+  bootId: nullable(isText),
+  host: isText,
 });
-export type LockOwner = z.infer<typeof Owner>;
+export interface LockOwner extends ProcessIdentity {
+  readonly agentq: "lock";
+  readonly nonce: string;
+}
 
 /** What a lock file says of its owner; `foreign` when it isn't one of ours (git leaves them empty). */
 export type LockState = LockOwner | "foreign" | "absent";
@@ -120,7 +123,8 @@ export function readLock(path: string): LockState {
     }
   }
   try {
-    return Owner.parse(JSON.parse(text));
+    const owner: unknown = JSON.parse(text);
+    return isOwner(owner) ? owner as LockOwner : "foreign";
   } catch {
     return "foreign";
   }
