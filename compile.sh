@@ -37,14 +37,14 @@ mkdir -p dist
 
 # build OUTFILE [--target=…]
 # Bytecode and splitting: a command's modules are neither parsed nor run before it is asked for.
-# The JIT policy: see src/platform/jit.ts.
+# The JIT policy: see src/platform/jit.ts. cpu-features, native, is asked for by ssh2, which does without.
 # Built beside and renamed, so that a running agentq keeps its binary.
 build() {
   out=$1
   shift
   part=dist/.part-$$-${out##*/}
   "$bun" build --compile --minify --bytecode --splitting --format=esm \
-    --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=128 "$@" \
+    --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=128 --external cpu-features "$@" \
     cli/main.ts --outfile "$part" >&2
   case $out in *.exe) part=${part%.exe}.exe ;; esac
   mv -f "$part" "$out"
