@@ -182,7 +182,8 @@ export const ERROR_KINDS = {
   "payload-invalid": { hint: "Pass text without lone surrogates, or bytes." },
   "message-not-found": { hint: "List what is there with `agentq queue failed ls NAME`." },
   "stale-delivery": {
-    hint: "Someone else settled it, or it was taken back: dequeue again; nothing was changed.",
+    hint:
+      "Someone else settled it, or it was taken back: dequeue again; what the message names was not changed.",
     exit: 1,
   },
   "queue-path-invalid": { hint: "Read or write QUEUE/OPERATION; see docs/queues.md." },

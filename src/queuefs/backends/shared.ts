@@ -26,10 +26,10 @@ export function unreadable(queue: string, failedId: string): AgentqError {
 export function pendingAlready(queue: string, failedId: string): AgentqError {
   return new AgentqError(
     "already-exists",
-    `the dead letter ${quoted(failedId)} can't be retried: ${
+    `the dead letter ${quoted(failedId)} can't be retried: a message of its id is pending in ${
       quoted(queue)
-    } has a pending message of its id`,
-    { hint: "Let that message be processed first, or prune the dead letter." },
+    }, or would be by the same call`,
+    { hint: "Retry one of an id and let it be processed first, or prune the dead letter." },
   );
 }
 
