@@ -62,16 +62,7 @@ function mergeRecursively(
       baseLabel = bases.length > 1 ? "merged common ancestors" : abbreviate(next);
       continue;
     }
-    const { tree } = mergeRecursively(
-      context,
-      graph,
-      depth + 1,
-      ["Temporary merge branch 1", "Temporary merge branch 2"],
-      base,
-      next,
-      mergeBases(graph, base, next),
-    );
-    base = graph.addVirtual(tree, [base, next]);
+    base = mergeBase(context, graph, depth + 1, base, next);
   }
   const baseTree = base === undefined ? EMPTY_TREE : graph.tree(base);
   const merged = mergeThree(
@@ -81,4 +72,33 @@ function mergeRecursively(
     [baseTree, graph.tree(ours), graph.tree(theirs)],
   );
   return { ...merged, baseTree };
+}
+
+/**
+ * The virtual commit of two merge bases. Made once for each pair and depth: with three branches that keep
+ * merging each other, each level asks for the one below it twice.
+ */
+function mergeBase(
+  context: MergeContext,
+  graph: CommitGraph,
+  depth: number,
+  one: Oid,
+  two: Oid,
+): Oid {
+  const key = `${depth} ${one} ${two}`;
+  let merged = context.mergedBases.get(key);
+  if (merged === undefined) {
+    const { tree } = mergeRecursively(
+      context,
+      graph,
+      depth,
+      ["Temporary merge branch 1", "Temporary merge branch 2"],
+      one,
+      two,
+      mergeBases(graph, one, two),
+    );
+    merged = graph.addVirtual(tree, [one, two]);
+    context.mergedBases.set(key, merged);
+  }
+  return merged;
 }

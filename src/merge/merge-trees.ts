@@ -15,7 +15,7 @@ export interface TreeMerge {
 }
 
 export function createContext(db: ObjectDatabase, options: MergeOptions): MergeContext {
-  return { db, options, regions: new Map() };
+  return { db, options, regions: new Map(), mergedBases: new Map() };
 }
 
 /** Merges three trees; labels are byte strings. `depth` counts merges of merge bases. */

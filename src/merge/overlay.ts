@@ -21,23 +21,22 @@ export interface Overlay extends ObjectDatabase, CommitReader {
  */
 export function overlay(below: CommitReader): Overlay {
   const added = new Map<Oid, NewObject>();
+  const read = (oid: Oid): RawObject => added.get(oid) ?? below.read(oid);
+  const has = (oid: Oid): boolean => added.has(oid) || below.has(oid);
+  const stat = (oid: Oid): { type: ObjectType; size: number } => {
+    const own = added.get(oid);
+    return own ? { type: own.type, size: own.data.length } : below.stat(oid);
+  };
   return {
-    read(oid: Oid): RawObject {
-      return added.get(oid) ?? below.read(oid);
-    },
-    has(oid: Oid): boolean {
-      return added.has(oid) || below.has(oid);
-    },
-    stat(oid: Oid): { type: ObjectType; size: number } {
-      const own = added.get(oid);
-      return own ? { type: own.type, size: own.data.length } : below.stat(oid);
-    },
+    read,
+    has,
+    stat,
     write(type: ObjectType, data: Uint8Array): Oid {
       const oid = hashObject(type, data);
       if (!added.has(oid) && !below.has(oid)) added.set(oid, { oid, type, data });
       return oid;
     },
-    commitInfo: (oid) => commitInfo(below, oid),
+    commitInfo: (oid) => commitInfo(added.has(oid) ? { read, has, stat } : below, oid),
     newObjects: () => [...added.values()],
   };
 }

@@ -19,6 +19,8 @@ export interface MergeContext {
   readonly options: MergeOptions;
   /** Marked regions of every text that was written with markers, by its id. */
   readonly regions: Map<Oid, readonly string[]>;
+  /** Merges of merge bases already made, by depth and the two commits. */
+  readonly mergedBases: Map<string, Oid>;
 }
 
 export interface MergeState extends MergeContext {

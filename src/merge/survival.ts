@@ -109,12 +109,12 @@ export function lostHunks(texts: Texts): LostHunk[] {
     Lines,
     Lines,
   ];
-  const { ids, classes } = classifyLines(lines);
+  const { ids, tables } = classifyLines(lines);
   const [base, other, side, result] = ids as [Int32Array, Int32Array, Int32Array, Int32Array];
-  const otherChanges = diffLines(base, other, classes, "histogram");
-  const sideChanges = diffLines(base, side, classes, "histogram");
+  const otherChanges = diffLines(base, other, tables, "histogram");
+  const sideChanges = diffLines(base, side, tables, "histogram");
   const hunks = alignChanges(otherChanges, sideChanges, other, side, base.length);
-  const edits = diffLines(other, result, classes, "histogram");
+  const edits = diffLines(other, result, tables, "histogram");
   const inResult = new Set(result);
   const inOther = new Set(other);
   const lost: LostHunk[] = [];
@@ -170,14 +170,14 @@ function removesWords(
  */
 export function cutLines(expected: Uint8Array, base: Uint8Array, result: Uint8Array): LostHunk[] {
   const lines = [expected, result, base].map(splitLines) as [Lines, Lines, Lines];
-  const { ids, classes } = classifyLines(lines);
+  const { ids, tables } = classifyLines(lines);
   const [want, have, old] = ids as [Int32Array, Int32Array, Int32Array];
   const inBase = new Set(old);
   const inResult = new Set(have);
   const wanted = wordCounts(expected);
   const got = wordCounts(result);
   const lost: LostHunk[] = [];
-  for (const { at, removed, added } of diffLines(want, have, classes, "histogram")) {
+  for (const { at, removed, added } of diffLines(want, have, tables, "histogram")) {
     if (added > 0) continue;
     for (let i = at; i < at + removed; i++) {
       if (inBase.has(want[i]!) || inResult.has(want[i]!) || !hasWord(lines[0], i)) continue;

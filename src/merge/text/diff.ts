@@ -3,6 +3,7 @@
  * changed lines so that it joins its neighbours and lines up with the other side's groups.
  */
 import { histogramDiff } from "./histogram.ts";
+import type { LineTables } from "./lines.ts";
 import { myersDiff } from "./myers.ts";
 
 /** Lines `[at, at + removed)` of the old text became lines `[newAt, newAt + added)` of the new one. */
@@ -15,17 +16,17 @@ export interface Change {
 
 export type DiffAlgorithm = "histogram" | "myers";
 
-/** The changes from `a` to `b` (line classes below `classes`), in order. */
+/** The changes from `a` to `b` in order. */
 export function diffLines(
   a: Int32Array,
   b: Int32Array,
-  classes: number,
+  tables: LineTables,
   algorithm: DiffAlgorithm,
 ): Change[] {
   const changedA = new Uint8Array(a.length + 2);
   const changedB = new Uint8Array(b.length + 2);
-  if (algorithm === "histogram") histogramDiff(a, b, classes, changedA, changedB);
-  else myersDiff(a, 0, a.length, b, 0, b.length, classes, changedA, changedB);
+  if (algorithm === "histogram") histogramDiff(a, b, tables, changedA, changedB);
+  else myersDiff(a, 0, a.length, b, 0, b.length, tables, changedA, changedB);
   slideGroups(a, changedA, changedB);
   slideGroups(b, changedB, changedA);
   return collectChanges(changedA, changedB);

@@ -2,6 +2,7 @@
  * Histogram diff: split at the longest run of lines around the rarest common line, and do the same on
  * both sides of it. A region whose common lines all occur too often is left to Myers.
  */
+import type { LineTables } from "./lines.ts";
 import { myersDiff } from "./myers.ts";
 
 /** A line that occurs more often than this in a region is no anchor. */
@@ -14,16 +15,17 @@ const MAX_OCCURRENCES = 64;
 export function histogramDiff(
   a: Int32Array,
   b: Int32Array,
-  classes: number,
+  tables: LineTables,
   changedA: Uint8Array,
   changedB: Uint8Array,
 ): void {
-  const firstOf = new Int32Array(classes);
-  const countOf = new Int32Array(classes);
+  const { first: firstOf, countA: countOf } = tables;
   /** The next line of `a` in the region with the same class, or -1. */
   const next = new Int32Array(a.length);
   // Regions still to do, four numbers each: [a0, a1) against [b0, b1).
   const regions: number[] = [0, a.length, 0, b.length];
+
+  let places: Int32Array | undefined;
 
   while (regions.length > 0) {
     const b1 = regions.pop()!;
@@ -44,6 +46,16 @@ export function histogramDiff(
       next[line] = countOf[id]! > 0 ? firstOf[id]! : -1;
       firstOf[id] = line;
       countOf[id] = countOf[id]! + 1;
+    }
+
+    if (isUnique(b, b0, b1, countOf)) {
+      places ??= new Int32Array(b.length);
+      for (let line = b0; line < b1; line++) {
+        places[line] = countOf[b[line]!]! > 0 ? firstOf[b[line]!]! : -1;
+      }
+      for (let line = a0; line < a1; line++) countOf[a[line]!] = 0;
+      diffUnique(places, [a0, a1, b0, b1], changedA, changedB);
+      continue;
     }
 
     let rarest = MAX_OCCURRENCES + 1;
@@ -89,7 +101,7 @@ export function histogramDiff(
     for (let line = a0; line < a1; line++) countOf[a[line]!] = 0;
 
     if (common && rarest > MAX_OCCURRENCES) {
-      myersDiff(a, a0, a1, b, b0, b1, classes, changedA, changedB);
+      myersDiff(a, a0, a1, b, b0, b1, tables, changedA, changedB);
     } else if (!found) {
       changedA.fill(1, a0 + 1, a1 + 1);
       changedB.fill(1, b0 + 1, b1 + 1);
@@ -97,5 +109,64 @@ export function histogramDiff(
       regions.push(a0, beginA, b0, beginB);
       regions.push(endA + 1, a1, endB + 1, b1);
     }
+  }
+}
+
+/** Whether none of `b[b0, b1)` occurs more than once in the other text's region. */
+function isUnique(b: Int32Array, b0: number, b1: number, countOf: Int32Array): boolean {
+  for (let line = b0; line < b1; line++) if (countOf[b[line]!]! > 1) return false;
+  return true;
+}
+
+/**
+ * The same for a region in which every line has at most one partner, `places[line of b]` (-1: none). The
+ * first of the longest runs is the anchor then, and runs of a part are those of the whole, cut off at its
+ * edges: so nothing has to be counted again, and a search ends at the first run as long as there can be.
+ * Without this, texts with changes everywhere take time that grows with the square of their size.
+ */
+function diffUnique(
+  places: Int32Array,
+  [wholeA0, wholeA1, wholeB0, wholeB1]: readonly [number, number, number, number],
+  changedA: Uint8Array,
+  changedB: Uint8Array,
+): void {
+  // Five numbers each: the region, and the length that no run in it exceeds.
+  const regions: number[] = [wholeA0, wholeA1, wholeB0, wholeB1, wholeB1 - wholeB0];
+  while (regions.length > 0) {
+    const longest = regions.pop()!;
+    const b1 = regions.pop()!;
+    const b0 = regions.pop()!;
+    const a1 = regions.pop()!;
+    const a0 = regions.pop()!;
+    let size = 0;
+    let sizeBefore = 0;
+    let beginB = b0;
+    if (a0 < a1) {
+      for (let line = b0; line < b1 && size < longest;) {
+        const at = places[line]!;
+        if (at < a0 || at >= a1) {
+          line++;
+          continue;
+        }
+        let length = 1;
+        while (line + length < b1 && at + length < a1 && places[line + length] === at + length) {
+          length++;
+        }
+        if (length > size) {
+          sizeBefore = size;
+          size = length;
+          beginB = line;
+        }
+        line += length;
+      }
+    }
+    if (size === 0) {
+      if (a0 < a1) changedA.fill(1, a0 + 1, a1 + 1);
+      if (b0 < b1) changedB.fill(1, b0 + 1, b1 + 1);
+      continue;
+    }
+    const beginA = places[beginB]!;
+    regions.push(a0, beginA, b0, beginB, sizeBefore);
+    regions.push(beginA + size, a1, beginB + size, b1, size);
   }
 }

@@ -9,6 +9,7 @@
  * ```
  */
 import { type Change, type DiffAlgorithm, diffLines } from "./diff.ts";
+import type { LineTables } from "./lines.ts";
 
 /** What becomes of a hunk. `same`: both sides turned out equal, nothing to do. */
 export type Take = "conflict" | "ours" | "theirs" | "both" | "same";
@@ -123,7 +124,7 @@ export function refineConflicts(
   hunks: readonly Hunk[],
   oursIds: Int32Array,
   theirsIds: Int32Array,
-  classes: number,
+  tables: LineTables,
   algorithm: DiffAlgorithm,
 ): Hunk[] {
   const refined: Hunk[] = [];
@@ -135,7 +136,7 @@ export function refineConflicts(
     const changes = diffLines(
       oursIds.subarray(hunk.ours, hunk.ours + hunk.oursCount),
       theirsIds.subarray(hunk.theirs, hunk.theirs + hunk.theirsCount),
-      classes,
+      tables,
       algorithm,
     );
     if (changes.length === 0) {

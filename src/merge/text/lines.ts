@@ -32,6 +32,25 @@ export function splitLines(data: Uint8Array): Lines {
 export interface LineClasses {
   readonly ids: readonly Int32Array[];
   readonly classes: number;
+  readonly tables: LineTables;
+}
+
+/**
+ * Room for a diff to note something about each class of lines. One for all the diffs of the same texts: a
+ * merge with many small conflicts makes many small diffs. The counts are all zero between them.
+ */
+export interface LineTables {
+  readonly first: Int32Array;
+  readonly countA: Int32Array;
+  readonly countB: Int32Array;
+}
+
+function lineTables(classes: number): LineTables {
+  return {
+    first: new Int32Array(classes),
+    countA: new Int32Array(classes),
+    countB: new Int32Array(classes),
+  };
 }
 
 /**
@@ -94,7 +113,7 @@ export function classifyLines(texts: readonly Lines[]): LineClasses {
     }
     ids.push(own);
   }
-  return { ids, classes };
+  return { ids, classes, tables: lineTables(classes) };
 }
 
 /** How many whole lines at the beginning of both texts are the same. */

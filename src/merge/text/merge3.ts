@@ -47,19 +47,19 @@ export function mergeTexts(
   const algorithm = options.algorithm ?? "histogram";
   const style = options.style ?? "merge";
   const texts: [Lines, Lines, Lines] = [splitLines(base), splitLines(ours), splitLines(theirs)];
-  const { ids, classes } = classifyLines(texts);
+  const { ids, tables } = classifyLines(texts);
   const [ids0, ids1, ids2] = ids as [Int32Array, Int32Array, Int32Array];
 
-  const oursChanges = diffLines(ids0, ids1, classes, algorithm);
+  const oursChanges = diffLines(ids0, ids1, tables, algorithm);
   if (oursChanges.length === 0) return { data: theirs, conflicts: 0, regions: [] };
-  const theirsChanges = diffLines(ids0, ids2, classes, algorithm);
+  const theirsChanges = diffLines(ids0, ids2, tables, algorithm);
   if (theirsChanges.length === 0) return { data: ours, conflicts: 0, regions: [] };
 
   let hunks = alignChanges(oursChanges, theirsChanges, ids1, ids2, ids0.length);
   if (style === "zdiff3") {
     trimConflicts(hunks, ids1, ids2);
   } else if (style === "merge") {
-    hunks = refineConflicts(hunks, ids1, ids2, classes, algorithm);
+    hunks = refineConflicts(hunks, ids1, ids2, tables, algorithm);
     const isBoring = options.level === "alnum"
       ? (from: number, to: number) => !hasAlnum(texts[1], from, to)
       : undefined;

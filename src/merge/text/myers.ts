@@ -3,6 +3,7 @@
  * (and frequent lines in their midst) are dropped beforehand, a long diagonal ends an expensive search
  * early, and above a cost limit the furthest point reached is good enough.
  */
+import type { LineTables } from "./lines.ts";
 
 const MIN_COST_LIMIT = 256;
 const MIN_COST_FOR_DIAGONAL = 256;
@@ -30,13 +31,13 @@ export function myersDiff(
   b: Int32Array,
   b0: number,
   b1: number,
-  classes: number,
+  tables: LineTables,
   changedA: Uint8Array,
   changedB: Uint8Array,
 ): void {
   // How often a line occurs is counted over the whole region, before its equal ends are cut off.
-  const inA = new Int32Array(classes);
-  const inB = new Int32Array(classes);
+  const { countA: inA, countB: inB } = tables;
+  const [wholeA, wholeB] = [a.subarray(a0, a1), b.subarray(b0, b1)];
   for (let i = a0; i < a1; i++) inA[a[i]!] = inA[a[i]!]! + 1;
   for (let i = b0; i < b1; i++) inB[b[i]!] = inB[b[i]!]! + 1;
   const limitA = Math.min(roughRoot(a1 - a0), MAX_FREQUENT);
@@ -52,6 +53,8 @@ export function myersDiff(
   }
   const keptA = keepLines(a, a0, a1, inB, limitA, changedA);
   const keptB = keepLines(b, b0, b1, inA, limitB, changedB);
+  for (const line of wholeA) inA[line] = 0;
+  for (const line of wholeB) inB[line] = 0;
   compare(a, keptA, b, keptB, changedA, changedB);
 }
 
