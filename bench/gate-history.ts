@@ -8,8 +8,10 @@
  */
 import { spawnSync } from "node:child_process";
 import process from "node:process";
+import { isAgentqError } from "../src/errors.ts";
 import { openObjectStore } from "../src/git/odb.ts";
 import { commitTree, inspectMerge } from "../src/merge/gate-merge.ts";
+import type { Loss } from "../src/merge/gate-path.ts";
 import { commitGraph } from "../src/merge/graph.ts";
 import { mergeCommits } from "../src/merge/merge-commits.ts";
 import { overlay } from "../src/merge/overlay.ts";
@@ -30,22 +32,32 @@ const counts: Record<string, number> = {};
 const count = (name: string): void => {
   counts[name] = (counts[name] ?? 0) + 1;
 };
+/** What the merge commit is, and what the gate misses in it. */
+function inspect(merge: string, parents: readonly string[]): [kind: string, losses: Loss[]] {
+  const tree = commitTree(db, merge);
+  const losses = inspectMerge(db, graph, parents, tree);
+  if (parents.length !== 2) return ["octopus", losses];
+  const merged = mergeCommits(overlay(db), parents[0]!, parents[1]!, {
+    graph,
+    allowUnrelated: true,
+  });
+  if (!merged.clean) return ["resolved", losses];
+  return [merged.tree === tree ? "as git merges" : "clean but edited", losses];
+}
+
 const lines = git("rev-list", "--merges", "--parents", "--all").split("\n");
 for (const line of limit ? lines.slice(0, Number(limit)) : lines) {
   const [merge, ...parents] = line.split(" ");
   if (!merge || parents.length < 2) continue;
-  const tree = commitTree(db, merge);
-  let kind = "octopus";
-  if (parents.length === 2) {
-    const merged = mergeCommits(overlay(db), parents[0]!, parents[1]!, {
-      graph,
-      allowUnrelated: true,
-    });
-    kind = merged.clean
-      ? (merged.tree === tree ? "as git merges" : "clean but edited")
-      : "resolved";
+  let kind: string;
+  let losses: Loss[];
+  try {
+    [kind, losses] = inspect(merge, parents);
+  } catch (error) {
+    if (!isAgentqError(error, "object-missing")) throw error;
+    count("objects missing in this copy");
+    continue;
   }
-  const losses = inspectMerge(db, graph, parents, tree);
   count(kind);
   if (losses.length === 0) continue;
   count(`${kind}: refused`);

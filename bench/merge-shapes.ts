@@ -3,9 +3,10 @@
  *
  *     bun bench/merge-shapes.ts [SHAPE…]
  *
- * Each shape is merged at sizes that double. Prints the time, the time for one unit of size, and peak
- * memory so far: a line whose cost for a unit grows with the size is one that blows up.
+ * Each shape is merged at sizes that double, in a process of its own. Prints the time, the time for one unit
+ * of size, and peak memory, inputs included. A cost for a unit that grows with the size is one that blows up.
  */
+import { spawnSync } from "node:child_process";
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { serializeCommit } from "../src/git/commit.ts";
@@ -60,7 +61,7 @@ const source = (n: number, first: string): string =>
   first + lines(39, (i) => `value ${n * 7919 + i * 31} of file ${n}\n`);
 
 const shapes: Record<string, Shape> = {
-  "equal lines, one more at either end": {
+  "equal lines with one more at either end": {
     unit: "1,000 lines",
     sizes: [25_000, 50_000, 100_000, 200_000],
     prepare(n) {
@@ -68,7 +69,7 @@ const shapes: Record<string, Shape> = {
       return text(base, "first\n" + base, base + "last\n");
     },
   },
-  "equal lines, a tenth of them removed here and doubled there": {
+  "equal lines, fewer here and more there": {
     unit: "1,000 lines",
     sizes: [25_000, 50_000, 100_000, 200_000],
     prepare(n) {
@@ -131,7 +132,7 @@ const shapes: Record<string, Shape> = {
       );
     },
   },
-  "one line": {
+  "a single line": {
     unit: "MB",
     sizes: [6, 12, 25, 50],
     prepare(n) {
@@ -239,21 +240,31 @@ function braid(levels: number, width: number): () => unknown {
   return () => mergeCommits(db, heads[0]!, heads[1]!);
 }
 
-const wanted = process.argv.slice(2);
-for (const [name, shape] of Object.entries(shapes)) {
-  if (wanted.length > 0 && !wanted.some((word) => name.includes(word))) continue;
-  console.log(name);
-  const per = Number(/^[\d,]+/.exec(shape.unit)?.[0].replaceAll(",", "") ?? 1);
-  for (const size of shape.sizes) {
-    const run = shape.prepare(size);
+function measure({ unit, sizes, prepare }: Shape): void {
+  const per = Number(/^[\d,]+/.exec(unit)?.[0].replaceAll(",", "") ?? 1);
+  for (const size of sizes) {
+    const run = prepare(size);
     const started = performance.now();
     run();
     const ms = performance.now() - started;
     const memoryMiB = process.resourceUsage().maxRSS / 1024;
     console.log(
       `  ${String(size).padStart(7)}  ${ms.toFixed(0).padStart(6)} ms  ` +
-        `${(ms / size * per).toFixed(2).padStart(8)} ms per ${shape.unit}  ` +
+        `${(ms / size * per).toFixed(2).padStart(8)} ms per ${unit}  ` +
         `peak ${memoryMiB.toFixed(0)} MiB`,
     );
+  }
+}
+
+const wanted = process.argv.slice(2);
+const chosen = Object.keys(shapes).filter((name) =>
+  wanted.length === 0 || wanted.some((word) => name.includes(word))
+);
+if (chosen.length === 1) {
+  console.log(chosen[0]);
+  measure(shapes[chosen[0]!]!);
+} else {
+  for (const name of chosen) {
+    spawnSync(process.execPath, [process.argv[1]!, name], { stdio: "inherit" });
   }
 }
