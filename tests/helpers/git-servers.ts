@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "n
 import net from "node:net";
 import { join } from "node:path";
 import process from "node:process";
-import { gitEnv, tempDir } from "../../helpers/git.ts";
+import { gitEnv, tempDir } from "./git.ts";
 
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
