@@ -97,7 +97,8 @@ export function fetchRequest(
       FLUSH,
     ]);
   }
-  const wanted = ["side-band-64k", "thin-pack", "no-progress", "ofs-delta"]
+  // multi_ack_detailed: without it the answer has as many ACKs as the order of the haves makes it have.
+  const wanted = ["multi_ack_detailed", "side-band-64k", "thin-pack", "no-progress", "ofs-delta"]
     .concat(request.depth === undefined && shallow.length === 0 ? [] : ["shallow"])
     .concat(filter ? ["filter"] : [])
     .filter((word) => capabilities.has(word));
@@ -141,10 +142,26 @@ export async function* readFetch(
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);
     if (text.startsWith("shallow ") || text.startsWith("unshallow ")) continue;
-    // Without multi_ack there is one line: the first have in common, or that there is none.
+    // One line for each have in common, then one without a remark, or that there is none.
+    if (/^ACK [0-9a-f]+ (common|continue|ready)$/.test(text)) continue;
     if (text === "NAK" || text.startsWith("ACK ")) break;
     throw broken(from, "answers a fetch with something unknown");
   }
-  if (banded) yield* sideband(reader, () => {}, from);
+  if (banded) yield* sideband(withoutAcks(reader), () => {}, from);
   else yield* reader.rest();
+}
+
+/** A server without multi_ack_detailed may say ACK again; no side band begins like that. */
+function withoutAcks(reader: PktReader): PktReader {
+  return {
+    ...reader,
+    async packet() {
+      for (;;) {
+        const packet = await reader.packet();
+        if (packet?.kind !== "data" || packet.payload.toString("latin1", 0, 4) !== "ACK ") {
+          return packet;
+        }
+      }
+    },
+  };
 }

@@ -241,6 +241,23 @@ for (const [name, make] of Object.entries(places)) {
     });
 
     everywhere(
+      "what is asked for grows out of a history that is here, told newest first",
+      async ({ bare, work, origin }) => {
+        // Each of these has but one parent: a server that knows the first knows that we have the others.
+        const here = [commit(work, "2"), commit(work, "3"), commit(work, "4")].reverse();
+        git(work, "push", "-q", bare, "main");
+        const clone = tempDir();
+        git(clone, "clone", "-q", bare, ".");
+        const next = commit(work, "5", { "new.txt": "new\n" });
+        git(work, "push", "-q", bare, "main");
+        await origin.fetch([next], openRepository(clone).objects, { haves: here });
+        assert.equal(git(clone, "rev-list", "--count", next), "5");
+        git(clone, "update-ref", "refs/heads/next", next);
+        assert.equal(git(clone, "fsck", "--full", "--strict"), "");
+      },
+    );
+
+    everywhere(
       "a hook that declines one ref refuses all, once, in its own words",
       async ({ bare, work, first, push }) => {
         const log = join(bare, "count");
