@@ -4,8 +4,17 @@
  */
 import { isAgentqError } from "../errors.ts";
 import { unsafeName } from "./path-safety.ts";
-import { compareTreeEntries, isTreeMode, parseTree, type TreeEntry } from "./tree.ts";
+import {
+  compareTreeEntries,
+  isSymlinkMode,
+  isTreeMode,
+  parseTree,
+  type TreeEntry,
+} from "./tree.ts";
 import type { ObjectReader, Oid } from "./types.ts";
+
+/** What Linux takes for a path, its final NUL left out. */
+const LONGEST = 4095;
 
 export interface UnsafePath {
   /** A byte string; empty for the root tree itself. */
@@ -42,12 +51,28 @@ export function findUnsafePath(
     if (was?.oid === oid && was.mode === mode) continue;
     const reason = unsafeName(path, mode);
     if (reason !== null) return { path: prefix + path, reason };
+    if (prefix.length + path.length > LONGEST) {
+      return { path: prefix + path, reason: `more than ${LONGEST} bytes` };
+    }
+    if (isSymlinkMode(mode)) {
+      const unusable = unusableTarget(objects, oid);
+      if (unusable !== null) return { path: prefix + path, reason: unusable };
+    }
     if (!isTreeMode(mode)) continue;
     const base = was && isTreeMode(was.mode) ? was.oid : null;
     const below = findUnsafePath(objects, base, oid, prefix + path);
     if (below !== null) return below;
   }
   return null;
+}
+
+/** Why no link can lead there: no system call takes such a target. @throws `object-missing` */
+function unusableTarget(objects: ObjectReader, oid: Oid): string | null {
+  const { type, data } = objects.read(oid);
+  if (type !== "blob") return `a ${type} for a link`;
+  if (data.length === 0) return "an empty target as a link";
+  if (data.includes(0)) return "a NUL in its target as a link";
+  return data.length > LONGEST ? `a target of more than ${LONGEST} bytes as a link` : null;
 }
 
 /** The entries of a tree, null when it is no tree or a malformed one. @throws `object-missing` */

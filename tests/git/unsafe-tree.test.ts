@@ -57,6 +57,36 @@ test("names that no checkout may write are found wherever they are new", () => {
   assert.equal(findUnsafePath(reader, null, tree({ ".gitmodules": FILE, ".gitx": FILE })), null);
 });
 
+test("links that can't be made are found", () => {
+  const { reader, put } = memory();
+  const link = (target: string): Oid =>
+    put(
+      "tree",
+      serializeTree([{ path: "l", mode: 0o120000, oid: put("blob", Buffer.from(target)) }]),
+    );
+  for (const target of ["", "a\0b", "x".repeat(4096)]) {
+    const bad = link(target);
+    assert.equal(findUnsafePath(reader, link("fine"), bad)?.path, "l", JSON.stringify(target));
+    assert.match(findUnsafePath(reader, null, bad)!.reason, / link$/);
+    assert.equal(findUnsafePath(reader, bad, bad), null);
+  }
+  assert.equal(findUnsafePath(reader, null, link("x".repeat(4095))), null);
+  assert.equal(findUnsafePath(reader, null, link("../../etc/passwd")), null);
+});
+
+test("paths longer than any system call takes are found, however deep they go on", () => {
+  const { reader, tree } = memory();
+  const deep = (levels: number): Oid => {
+    let at = tree({ f: FILE });
+    for (let i = 0; i < levels; i++) at = tree({ d: at });
+    return at;
+  };
+  assert.equal(findUnsafePath(reader, null, deep(2047)), null);
+  for (const levels of [2048, 20_000]) {
+    assert.match(findUnsafePath(reader, null, deep(levels))!.reason, /4095 bytes/);
+  }
+});
+
 test("a name twice and entries out of order are found", () => {
   const { reader, put, blob } = memory();
   const raw = (...names: string[]) =>
