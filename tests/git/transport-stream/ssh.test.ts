@@ -82,6 +82,26 @@ test("one login for a list and the commits behind it, one for a push", async () 
   origin.close();
 });
 
+test("with ControlPersist in ssh's settings, one login serves everything", async () => {
+  const sshd = await server();
+  const path = join(tempDir("aq-"), "c");
+  const ssh = `${sshd.ssh} -o ControlMaster=auto -o ControlPath=${path} -o ControlPersist=60`;
+  const before = sshd.logins();
+  for (let round = 0; round < 3; round++) {
+    const origin = await openOrigin(urlOf(sshd), { env: { PATH, GIT_SSH_COMMAND: ssh } });
+    await origin.refs(["refs/heads/"]);
+    const update = { ref: `refs/heads/shared${round}`, old: null, new: first };
+    const outcome = await origin.push([update], openRepository(work).objects);
+    assert.deepEqual(outcome, { status: "won" });
+    origin.close();
+  }
+  const end = spawnSync("ssh", ["-o", `ControlPath=${path}`, "-O", "exit", "h"], {
+    encoding: "utf8",
+  });
+  assert.equal(end.status, 0, end.stderr);
+  assert.equal(sshd.logins() - before, 1);
+});
+
 test("the embedded client logs in once for everything", async () => {
   const sshd = await server();
   const origin = await openOrigin(urlOf(sshd), { env: { HOME: sshd.home, PATH: "" } });
