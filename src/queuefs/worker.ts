@@ -112,6 +112,12 @@ export function startWorker(
   };
   const receiptOf = ({ id, lease }: Delivery): LeaseReceipt => ({ id, lease });
   const acks: AckQueue = createAckQueue((receipts) => backend.ack(queue, receipts), leaseMs);
+  // Together too: hundreds may come due at once, and one by one the last would wait for longer than a
+  // backend waits for its lock.
+  const requeues: AckQueue = createAckQueue(
+    (receipts) => backend.requeue(queue, receipts, { counted: true }),
+    leaseMs,
+  );
 
   /** A call that settles one message; a backend that fails leaves it to its lease. */
   const settle = async (one: Held, call: () => Promise<unknown>): Promise<boolean> => {
@@ -142,9 +148,12 @@ export function startWorker(
       await systemClock.sleep(afterMs, stopping.signal).catch(() => {});
     }
     if (one.lost) return;
-    const receipts = [receiptOf(one.delivery)];
+    const receipt = receiptOf(one.delivery);
     const counted = reason !== null;
-    if (await settle(one, async () => (await backend.requeue(queue, receipts, { counted }))[0])) {
+    const call = counted
+      ? () => requeues.ack(receipt)
+      : async () => (await backend.requeue(queue, [receipt], { counted }))[0];
+    if (await settle(one, call)) {
       if (counted) metrics.requeue_count++;
       else tell({ type: "released", id });
     }
@@ -154,11 +163,12 @@ export function startWorker(
     const { delivery, abort } = one;
     const attempt = delivery.attempts + 1;
     if (delivery.attempts >= maxAttempts) {
-      running--;
-      return await giveUp(
+      await giveUp(
         one,
         `given up after ${delivery.attempts} attempts: each time its worker ended or lost it`,
       );
+      running--;
+      return;
     }
     tell({ type: "started", id: delivery.id, attempt });
     let reason: string | null = null;
@@ -168,6 +178,14 @@ export function startWorker(
     } catch (error) {
       failed = true;
       reason = error instanceof Error ? error.message : String(error);
+    }
+    // A message that is given up keeps its place among the handlers until it is with the dead letters:
+    // each is a call of its own, and a queue full of them must not become as many calls at once.
+    if (failed && attempt >= maxAttempts && !one.lost && !abort.signal.aborted) {
+      metrics.error_count++;
+      await giveUp(one, reason!);
+      running--;
+      return;
     }
     running--;
     wake();
@@ -184,8 +202,7 @@ export function startWorker(
     }
     if (abort.signal.aborted) return await putBack(one, null, attempt);
     metrics.error_count++;
-    if (attempt >= maxAttempts) await giveUp(one, reason!);
-    else await putBack(one, reason!, attempt);
+    await putBack(one, reason!, attempt);
   };
 
   const begin = (delivery: Delivery) => {
@@ -211,7 +228,8 @@ export function startWorker(
     all.forEach((one, i) => {
       // Settled by ourselves meanwhile: no loss.
       if (outcomes[i] !== "stale" || held.get(one.delivery.lease) !== one) return;
-      if (acks.isWaiting(one.delivery.lease)) return;
+      const { lease } = one.delivery;
+      if (acks.isWaiting(lease) || requeues.isWaiting(lease)) return;
       one.lost = true;
       one.abort.abort(
         new AgentqError("stale-delivery", `${one.delivery.id} is no longer this worker's`),

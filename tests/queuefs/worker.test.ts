@@ -77,6 +77,39 @@ describe("startWorker()", () => {
     assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
   });
 
+  test("however many messages fail together, few calls settle them, and each is settled", async () => {
+    const backend = await filled(...Array.from({ length: 100 }, (_, i) => `${i}`));
+    const most = { requeue: 0, fail: 0 };
+    const now = { requeue: 0, fail: 0 };
+    const counting = <T>(name: "requeue" | "fail", call: () => Promise<T>): Promise<T> => {
+      most[name] = Math.max(most[name], ++now[name]);
+      return new Promise((resolve) => setTimeout(resolve, 5)).then(call)
+        .finally(() => now[name]--);
+    };
+    const worker = startWorker(
+      {
+        ...backend,
+        requeue: (...all) => counting("requeue", () => backend.requeue(...all)),
+        fail: (...all) => counting("fail", () => backend.fail(...all)),
+      },
+      "q",
+      () => {
+        throw new Error("no luck");
+      },
+      { ...FAST, concurrency: 4, maxAttempts: 2, untilEmpty: true },
+    );
+    await worker.done;
+    assert.equal(most.requeue, 1);
+    assert.ok(most.fail <= 4, `${most.fail} at once`);
+    const { requeue_count, error_count, failed_count } = worker.metrics;
+    assert.deepEqual({ requeue_count, error_count, failed_count }, {
+      requeue_count: 100,
+      error_count: 200,
+      failed_count: 100,
+    });
+    assert.equal((await backend.failed.list("q")).length, 100);
+  });
+
   test("a message whose workers died too often is given up, though no handler ever failed", async () => {
     const backend = await filled("killer");
     const gone = workerOwner().split("~").map((part, i) => i === 2 ? "1" : part).join("~");
