@@ -1,7 +1,7 @@
 /** The note that a merge is being left in progress, and what to do when it is found: the writer was killed. */
 import fs from "node:fs";
 import { join } from "node:path";
-import { exactly, isOid, isText, listOf, shape, textLike } from "../shapes.ts";
+import { exactly, isOid, isText, listOf, shape, textLike } from "../platform/shapes.ts";
 import { newEntry } from "./checkout-plan.ts";
 import { UNKNOWN_STAT } from "./file-stat.ts";
 import { type FileWriter, undoChanges } from "./in-progress-apply.ts";

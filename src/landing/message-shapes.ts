@@ -18,7 +18,7 @@ import {
   nullable,
   optional,
   shape,
-} from "../shapes.ts";
+} from "../platform/shapes.ts";
 import type { ChainName } from "./messages.ts";
 
 const isOne = exactly(1);

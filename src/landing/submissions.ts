@@ -19,7 +19,16 @@ import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { isProcessAlive, type ProcessIdentity, processIdentity } from "../platform/host.ts";
-import { exactly, isNumber, isOid, isText, listOf, maybe, nullable, shape } from "../shapes.ts";
+import {
+  exactly,
+  isNumber,
+  isOid,
+  isText,
+  listOf,
+  maybe,
+  nullable,
+  shape,
+} from "../platform/shapes.ts";
 import type { Claim, Json, Receipt, Store } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
 

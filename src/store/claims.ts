@@ -1,6 +1,6 @@
 /** Receipts and claims: what callers hold, and whether they still hold it. */
 import { AgentqError } from "../errors.ts";
-import { isInteger, isText, optional, shape } from "../shapes.ts";
+import { isInteger, isText, optional, shape } from "../platform/shapes.ts";
 import { assertId, assertQueueName } from "./names.ts";
 import { getSlot, type StoreState } from "./state.ts";
 import type { Claim, Json, MessageInfo, Receipt, Reference, Revision } from "./types.ts";

@@ -3,7 +3,7 @@ import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
 import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
-import { isInteger, isText, nullable, shape, textLike } from "../shapes.ts";
+import { isInteger, isText, nullable, shape, textLike } from "../platform/shapes.ts";
 import { lstatOrNull } from "./admit.ts";
 import { announcements } from "./announcements.ts";
 import type { StorePlatform } from "./types.ts";

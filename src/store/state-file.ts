@@ -11,7 +11,7 @@ import {
   strictShape,
   textLike,
   whereWrong,
-} from "../shapes.ts";
+} from "../platform/shapes.ts";
 import { PROTOCOL, TOKEN_PATTERN, VERSION } from "./layout.ts";
 import { isPortableSegment, isQueueName } from "./names.ts";
 import {

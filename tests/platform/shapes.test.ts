@@ -14,7 +14,7 @@ import {
   strictShape,
   textLike,
   whereWrong,
-} from "../../src/shapes.ts";
+} from "../../src/platform/shapes.ts";
 
 const fields = {
   v: exactly(1),

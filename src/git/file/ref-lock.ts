@@ -31,7 +31,7 @@ import { dirname } from "node:path";
 import { AgentqError } from "../../errors.ts";
 import { randomBytes } from "../../platform/hash.ts";
 import { isProcessAlive, type ProcessIdentity, processIdentity } from "../../platform/host.ts";
-import { exactly, isInteger, isText, nullable, shape, textLike } from "../../shapes.ts";
+import { exactly, isInteger, isText, nullable, shape, textLike } from "../../platform/shapes.ts";
 import { makeSharedDirectory } from "./shared-directory.ts";
 
 const isOwner = shape({
