@@ -1,0 +1,152 @@
+/** What the parts of bench/scale share: running programs, timing them in turns, printing ratios. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import process from "node:process";
+
+const root = resolve(import.meta.dirname!, "../..");
+export const agentq = process.env.AGENTQ_BIN ?? join(root, "dist", "agentq");
+export const script = join(root, "bench", "landing-git.sh");
+/** GNU time, which alone tells the peak of one program's memory. */
+const gnuTime = "/usr/bin/time";
+
+export interface Bench {
+  /** A directory of this run, removed at its end. */
+  readonly work: string;
+  readonly env: Record<string, string>;
+  /** Pairs that are measured of each. */
+  readonly rounds: number;
+}
+
+export function openBench(rounds: number): Bench & { close(): void } {
+  for (const needed of [agentq, gnuTime]) {
+    if (!existsSync(needed)) throw new Error(`${needed} does not exist`);
+  }
+  const work = mkdtempSync(join(tmpdir(), "agentq-bench-scale-"));
+  return {
+    work,
+    rounds,
+    env: {
+      PATH: "/usr/bin:/bin",
+      HOME: work,
+      LC_ALL: "C",
+      GIT_CONFIG_NOSYSTEM: "1",
+      GIT_CONFIG_GLOBAL: "/dev/null",
+      GIT_AUTHOR_NAME: "bench",
+      GIT_AUTHOR_EMAIL: "bench@example.com",
+      GIT_COMMITTER_NAME: "bench",
+      GIT_COMMITTER_EMAIL: "bench@example.com",
+      AGENTQ_STATE: join(work, "state"),
+    },
+    close: () => rmSync(work, { recursive: true, force: true }),
+  };
+}
+
+export function git(bench: Bench, cwd: string, ...args: string[]): string {
+  return execFileSync("git", args, {
+    cwd,
+    env: bench.env,
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+    stdio: ["ignore", "pipe", "pipe"],
+  }).trim();
+}
+
+/** A bare copy with every ref of it; packs are shared by hardlinks, so it costs no space. */
+export function mirror(bench: Bench, from: string, name: string): string {
+  const dir = join(bench.work, name);
+  git(bench, bench.work, "clone", "-q", "--mirror", from, dir);
+  git(bench, dir, "config", "gc.auto", "0");
+  git(bench, dir, "config", "--unset", "remote.origin.mirror");
+  return dir;
+}
+
+export function clone(bench: Bench, from: string, name: string, ...args: string[]): string {
+  const dir = join(bench.work, name);
+  git(bench, bench.work, "clone", "-q", ...args, from, dir);
+  git(bench, dir, "config", "gc.auto", "0");
+  return dir;
+}
+
+export interface Took {
+  /** Milliseconds on the clock. */
+  readonly ms: number;
+  /** Bytes: the peak of resident memory. Of a script, that of its largest process. */
+  readonly rss: number;
+  readonly stdout: string;
+}
+
+/** Runs a program that must succeed, or exit with one of `codes`. */
+export function take(
+  bench: Bench,
+  cwd: string,
+  command: string,
+  args: readonly string[],
+  extra: { env?: Record<string, string>; codes?: readonly number[] } = {},
+): Took {
+  const memory = join(bench.work, "rss");
+  const began = performance.now();
+  const run = spawnSync(gnuTime, ["-f", "%M", "-o", memory, command, ...args], {
+    cwd,
+    env: { ...bench.env, ...extra.env },
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+  });
+  const ms = performance.now() - began;
+  if (!(extra.codes ?? [0]).includes(run.status ?? -1)) {
+    throw new Error(`${command} ${args.join(" ")}: exit ${run.status}\n${run.stdout}${run.stderr}`);
+  }
+  const kilobytes = Number(readFileSync(memory, "utf8").trim().split("\n").at(-1));
+  return { ms, rss: kilobytes * 1024, stdout: run.stdout };
+}
+
+export const median = (values: readonly number[]): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+};
+
+/** Runs all in turns, another one first in each round; gives what each measured. */
+export async function inTurns<T>(
+  rounds: number,
+  sides: readonly ((round: number) => T | Promise<T>)[],
+): Promise<T[][]> {
+  const found: T[][] = sides.map(() => []);
+  for (let round = 0; round < rounds; round++) {
+    for (let i = 0; i < sides.length; i++) {
+      const at = (i + round) % sides.length;
+      found[at]!.push(await sides[at]!(round));
+    }
+  }
+  return found;
+}
+
+/** The median of the rounds' ratios. */
+export function ratioOf(ours: readonly number[], theirs: readonly number[]): number {
+  return median(ours.map((value, i) => value / theirs[i]!));
+}
+
+let over = 0;
+
+/** How many figures were over what they are held to. */
+export const figuresOver = (): number => over;
+
+export const ms = (values: readonly number[]): string => `${median(values).toFixed(1)} ms`;
+export const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+/** One line: what was measured, the figure, and what it is held to. */
+export function say(what: string, detail: string, figure: number, limit: number, unit = "×"): void {
+  const good = figure <= limit;
+  if (!good) over++;
+  console.log(
+    `${what.padEnd(38)} ${detail.padEnd(44)} ${
+      figure.toFixed(2).padStart(7)
+    }${unit}   at most ${limit}${unit}   ${good ? "ok" : "OVER"}`,
+  );
+}
+
+/** A line that nothing is held to. */
+export function tell(what: string, detail: string): void {
+  console.log(`${what.padEnd(38)} ${detail}`);
+}
