@@ -109,6 +109,11 @@ function count(report: string): { passed: number; failed: number; skipped: numbe
   return { passed: cases.length - bad - skipped, failed: bad, skipped };
 }
 
+/** What a suite printed, without the lines of tests that passed: what failed is easier to find. */
+function withoutPasses(output: string): string {
+  return output.split("\n").filter((line) => !/^\(pass\)| \.\.\. ok \(/.test(line)).join("\n");
+}
+
 /** Runs one suite; a crash, or a suite that ran no test, counts as one failure. */
 async function suite(
   name: string,
@@ -130,7 +135,7 @@ async function suite(
       counts?.failed ?? 0
     } failed, ${counts?.skipped ?? 0} skipped (${result.seconds} s)`,
   );
-  if (bad > 0) console.log(result.output.slice(-60_000));
+  if (bad > 0) console.log(withoutPasses(result.output).slice(-100_000));
 }
 
 /** Test files below tests/, by folder. */
