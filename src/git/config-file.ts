@@ -74,8 +74,11 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
       if (char === '"') quoted = !quoted;
       else if (char === "\\") {
         const next = source[++at];
-        // The end of the file ends a line too.
-        if (next === "\n" || next === undefined) continue;
+        // The end of the file ends a line too. Spaces in front of a continued line stay, as in git.
+        if (next === "\n" || next === undefined) {
+          keep = value.length;
+          continue;
+        }
         const meant = ESCAPES[next];
         if (meant === undefined) throw bad();
         value += meant;
