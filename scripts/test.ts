@@ -17,8 +17,13 @@ const root = resolve(import.meta.dirname!, "..");
 const bin = (name: string) => join(root, "node_modules", ".bin", name);
 const fast = process.argv.includes("--fast");
 const reports = mkdtempSync(join(tmpdir(), "agentq-reports-"));
+/** Generated cases are the same in every run unless AGENTQ_TEST_SEED says otherwise. */
+const seed = process.env.AGENTQ_TEST_SEED === "random"
+  ? String(Math.floor(Math.random() * 0x7fffffff))
+  : process.env.AGENTQ_TEST_SEED ?? "20261130";
 const env: NodeJS.ProcessEnv = {
   ...process.env,
+  AGENTQ_TEST_SEED: seed,
   PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH ?? ""}`,
   NO_COLOR: "1",
 };
@@ -158,6 +163,7 @@ async function main(): Promise<number> {
   }
   const deno = bin("deno");
   const bun = bin("bun");
+  console.log(`seed of generated cases: ${seed} (AGENTQ_TEST_SEED)`);
   await check("format", deno, ["fmt", "--check", "--quiet"]);
   await check("lint", deno, ["lint", "--quiet"]);
   await check("types", deno, [
@@ -177,6 +183,7 @@ async function main(): Promise<number> {
   const junit = (name: string) => join(reports, `${name}.xml`);
   await suite("unit tests under Bun", bun, [
     "test",
+    "--preload=./tests/helpers/seed.ts",
     "--timeout=120000",
     "--reporter=junit",
     `--reporter-outfile=${junit("bun")}`,
@@ -185,6 +192,7 @@ async function main(): Promise<number> {
   await suite("unit tests under Deno", deno, [
     "test",
     "-A",
+    "--preload=tests/helpers/seed.ts",
     "--no-check",
     "--quiet",
     `--junit-path=${junit("deno")}`,
