@@ -8,7 +8,7 @@
  *        crash after the sync: the new state
  *
  * The rename is the only commit point; success is reported only after the parent's sync, which is what
- * makes it last. Two transactions of one process exclude each other by the same lock; readers see files.
+ * makes it last. Transactions of one process take turns, in order; readers see files.
  */
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
@@ -39,6 +39,8 @@ export interface StoreContext {
   trusted: { readonly bytes: Uint8Array; readonly state: StoreState } | null;
   /** format.json as it was admitted. */
   formatFile: FileStat | null;
+  /** Settles when the last transaction that was asked for has ended. */
+  turn?: Promise<void>;
 }
 
 /** What an operation works with under the lock. */
@@ -61,14 +63,34 @@ export interface Transaction {
 /** Room that only new messages leave free, so that a full store can still be drained. */
 const DRAIN_RESERVE = 1 / 16;
 
+/** However long it waited for its turn, a transaction waits so long for a lock that others hold. */
+const LEAST_WAIT_MS = 1000;
+
 /** Runs `body` under the lock on the admitted state, and commits what it changed. */
 export async function transact<T>(
   context: StoreContext,
   body: (transaction: Transaction) => T,
 ): Promise<T> {
+  // In turn: whoever asks again as soon as it is done would always find the lock free before those that
+  // wait for it in the same process.
+  const asked = performance.now();
+  const result = (context.turn ?? Promise.resolve()).then(() => inTurn(context, asked, body));
+  context.turn = result.then(() => {}, () => {});
+  return await result;
+}
+
+async function inTurn<T>(
+  context: StoreContext,
+  asked: number,
+  body: (transaction: Transaction) => T,
+): Promise<T> {
   const { platform, paths, wait } = context;
   releaseLeftovers(platform);
-  const lock = await acquireLock(platform, paths.lock, wait);
+  const timeoutMs = Math.max(
+    wait.timeoutMs - (performance.now() - asked),
+    Math.min(wait.timeoutMs, LEAST_WAIT_MS),
+  );
+  const lock = await acquireLock(platform, paths.lock, { ...wait, timeoutMs });
   try {
     return await runLocked(context, lock, body);
   } catch (error) {

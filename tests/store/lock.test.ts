@@ -112,6 +112,23 @@ describe("a lock whose owner is proved gone", () => {
   });
 });
 
+test("transactions of one process take turns: whoever asks without a pause starves nobody", async () => {
+  const root = tempDir();
+  await initStore(root);
+  const store = await openStore(root);
+  const ended: string[] = [];
+  const enqueue = async (id: string) => {
+    await store.enqueue("jobs", id, 1);
+    ended.push(id);
+  };
+  const greedy = async () => {
+    for (let i = 0; i < 20; i++) await enqueue(`greedy${i}`);
+  };
+  await Promise.all([greedy(), ...["a", "b", "c"].map(enqueue)]);
+  assert.deepEqual(ended.slice(0, 5), ["greedy0", "a", "b", "c", "greedy1"]);
+  assert.equal(ended.length, 23);
+});
+
 describe("a lock whose owner can't be proved gone", () => {
   const owners: Record<string, Record<string, unknown>> = {
     "before a reboot": { ...me, pid: 4194304, bootId: "00000000-0000-0000-0000-000000000000" },
