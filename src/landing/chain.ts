@@ -272,7 +272,7 @@ function createCache(limit: number): Cache {
       total += content.length - (entries.get(key)?.content.length ?? 0);
       entries.delete(key);
       // Copied: the content may be a view of a whole pack.
-      entries.set(key, { entry, content: Uint8Array.from(content) });
+      entries.set(key, { entry, content: new Uint8Array(content) });
       for (const [oldest, kept] of entries) {
         if (total <= limit || entries.size <= 256) break;
         entries.delete(oldest);
