@@ -27,10 +27,10 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
   const tiny = side(bench, tinyRepository(bench), "tiny");
   for (const one of [ours, tiny]) {
     one.commit();
-    take(bench, one.dir, agentq, ["submit", "--no-wait", "--json"]);
+    await take(bench, one.dir, agentq, ["submit", "--no-wait", "--json"]);
   }
   theirs.commit();
-  take(bench, theirs.dir, script, ["enqueue"]);
+  await take(bench, theirs.dir, script, ["enqueue"]);
 
   const status = ["status", "--json"];
   const [big, little] = await inTurns(bench.rounds * 2, [
@@ -62,17 +62,17 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
   );
   say("submit --no-wait, memory", "", peak(submit!) / 2 ** 20, 120, " MiB");
 
-  take(bench, ours.dir, agentq, ["land", "--json"]);
-  take(bench, theirs.dir, script, ["land"]);
-  const [land, landing] = await inTurns(bench.rounds, [() => {
+  await take(bench, ours.dir, agentq, ["land", "--json"]);
+  await take(bench, theirs.dir, script, ["land"]);
+  const [land, landing] = await inTurns(bench.rounds, [async () => {
     ours.commit();
-    take(bench, ours.dir, script, ["enqueue"]);
-    const took = take(bench, ours.dir, agentq, ["land", "--json"]);
+    await take(bench, ours.dir, script, ["enqueue"]);
+    const took = await take(bench, ours.dir, agentq, ["land", "--json"]);
     if (!took.stdout.includes('"outcome":"landed"')) throw new Error(took.stdout);
     return took;
-  }, () => {
+  }, async () => {
     theirs.commit();
-    take(bench, theirs.dir, script, ["enqueue"]);
+    await take(bench, theirs.dir, script, ["enqueue"]);
     return take(bench, theirs.dir, script, ["land"]);
   }]);
   say(

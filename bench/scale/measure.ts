@@ -1,5 +1,5 @@
 /** What the parts of bench/scale share: running programs, timing them in turns, printing ratios. */
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -77,28 +77,31 @@ export interface Took {
   readonly stdout: string;
 }
 
-/** Runs a program that must succeed, or exit with one of `codes`. */
-export function take(
+/** Runs a program that must succeed; this process serves others meanwhile. */
+export async function take(
   bench: Bench,
   cwd: string,
   command: string,
   args: readonly string[],
-  extra: { env?: Record<string, string>; codes?: readonly number[] } = {},
-): Took {
+  env: Record<string, string> = {},
+): Promise<Took> {
   const memory = join(bench.work, "rss");
   const began = performance.now();
-  const run = spawnSync(gnuTime, ["-f", "%M", "-o", memory, command, ...args], {
+  const child = spawn(gnuTime, ["-f", "%M", "-o", memory, command, ...args], {
     cwd,
-    env: { ...bench.env, ...extra.env },
-    encoding: "utf8",
-    maxBuffer: 1 << 30,
+    env: { ...bench.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
   });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.on("data", (chunk) => stdout += chunk);
+  child.stderr.on("data", (chunk) => stderr += chunk);
+  const status = await new Promise((resolve) => child.on("close", resolve));
   const ms = performance.now() - began;
-  if (!(extra.codes ?? [0]).includes(run.status ?? -1)) {
-    throw new Error(`${command} ${args.join(" ")}: exit ${run.status}\n${run.stdout}${run.stderr}`);
+  if (status !== 0) {
+    throw new Error(`${command} ${args.join(" ")}: exit ${status}\n${stdout}${stderr}`);
   }
   const kilobytes = Number(readFileSync(memory, "utf8").trim().split("\n").at(-1));
-  return { ms, rss: kilobytes * 1024, stdout: run.stdout };
+  return { ms, rss: kilobytes * 1024, stdout };
 }
 
 export const median = (values: readonly number[]): number => {
@@ -106,6 +109,8 @@ export const median = (values: readonly number[]): number => {
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 };
+
+export const fastest = (values: readonly number[]): number => Math.min(...values);
 
 /** Runs all in turns, another one first in each round; gives what each measured. */
 export async function inTurns<T>(

@@ -21,20 +21,20 @@ import {
 const REFS = 100_000;
 
 export async function measureRefs(bench: Bench): Promise<void> {
-  const few = mirror(bench, longQueue(10).dir, "few-refs.git");
-  const many = mirror(bench, longQueue(10).dir, "many-refs.git");
+  const few = mirror(bench, longQueue(10, 5).dir, "few-refs.git");
+  const many = mirror(bench, longQueue(10, 5).dir, "many-refs.git");
   addRefs(bench, many);
   const fewClone = clone(bench, few, "few-refs", "--single-branch");
   const manyClone = clone(bench, many, "many-refs", "--single-branch", "--no-tags");
-  const theirs = mirror(bench, longQueue(10).dir, "many-refs-theirs.git");
+  const theirs = mirror(bench, longQueue(10, 5).dir, "many-refs-theirs.git");
   addRefs(bench, theirs);
   const theirClone = clone(bench, theirs, "many-refs-theirs", "--single-branch", "--no-tags");
 
   console.log(`-- an origin with ${REFS} refs beside one with three`);
   const status = async () => {
     const [more, less] = await inTurns(bench.rounds, [
-      () => take(bench, manyClone, agentq, ["status", "--json"]).ms,
-      () => take(bench, fewClone, agentq, ["status", "--json"]).ms,
+      async () => (await take(bench, manyClone, agentq, ["status", "--json"])).ms,
+      async () => (await take(bench, fewClone, agentq, ["status", "--json"])).ms,
     ]);
     return { more: more!, less: less!, ratio: ratioOf(more!, less!) };
   };
@@ -56,7 +56,7 @@ export async function measureRefs(bench: Bench): Promise<void> {
     say("status, over http", `${ms(http.more)} and ${ms(http.less)}`, http.ratio, 1.5);
     const bytes = async (dir: string) => {
       const before = wire.received();
-      take(bench, dir, agentq, ["status", "--json"]);
+      await take(bench, dir, agentq, ["status", "--json"]);
       return await wire.settled() - before;
     };
     const [received, least] = [await bytes(manyClone), await bytes(fewClone)];
@@ -72,12 +72,12 @@ export async function measureRefs(bench: Bench): Promise<void> {
 async function submits(bench: Bench, ours: string, theirs: string, how: string): Promise<void> {
   const commit = (dir: string) =>
     git(bench, dir, "commit", "-q", "--allow-empty", "-m", "one more");
-  const [submit, enqueue] = await inTurns(Math.max(3, bench.rounds >> 1), [() => {
+  const [submit, enqueue] = await inTurns(Math.max(3, bench.rounds >> 1), [async () => {
     commit(ours);
-    return take(bench, ours, agentq, ["submit", "--no-wait", "--json"]).ms;
-  }, () => {
+    return (await take(bench, ours, agentq, ["submit", "--no-wait", "--json"])).ms;
+  }, async () => {
     commit(theirs);
-    return take(bench, theirs, script, ["enqueue"]).ms;
+    return (await take(bench, theirs, script, ["enqueue"])).ms;
   }]);
   say(
     `submit --no-wait ÷ the script, ${how}`,
