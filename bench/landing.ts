@@ -5,6 +5,9 @@
  *   submit --no-wait     at most 0.8×     status --json    at most 1.0×
  *   land 100 tickets     at most 0.25×    --version        at most 2× a compiled empty program
  *
+ * `submit` and `status` run once with another agent submitting in between, as in a fleet: the queue's
+ * head is then new to the clone, and system git has to fetch it; and once with nobody else there.
+ *
  * Usage: bun bench/landing.ts [PAIRS]. Needs ./dist/agentq and git. Prints medians of the times, and the
  * median of the pairs' ratios, which a change of the machine's speed between pairs doesn't move.
  */
@@ -126,30 +129,59 @@ function print({ name, ours, theirs, limit }: Figure): boolean {
   return good;
 }
 
-function enqueueAndStatus(): Figure[] {
-  const ours = makePair("ours");
-  const theirs = makePair("theirs");
-  // One of each first, so that both queues exist and both programs are in the page cache.
-  newCommit(ours.clone);
-  time(ours.clone, agentq, ["submit", "--no-wait", "--json"]);
-  newCommit(theirs.clone);
-  time(theirs.clone, script, ["enqueue"]);
-  const submit = compare("submit --no-wait", 0.8, pairs, () => {
-    newCommit(ours.clone);
-    return time(ours.clone, agentq, ["submit", "--no-wait", "--json"]);
-  }, () => {
-    newCommit(theirs.clone);
-    return time(theirs.clone, script, ["enqueue"]);
-  });
-  const status = compare(
-    "status --json",
-    1.0,
-    pairs,
-    () => time(ours.clone, agentq, ["status", "--json"]),
-    () => time(theirs.clone, script, ["status"]),
-  );
-  return [submit, status];
+/** One side of a comparison: two agents' clones of one origin. */
+interface Side {
+  readonly clone: string;
+  /** Somebody else's ticket, untimed: the queue's head is then new to `clone`. */
+  someoneElse(): void;
 }
+
+function makeSide(name: string, program: string, submit: readonly string[]): Side {
+  const { origin, clone } = makePair(name);
+  const other = join(work, `${name}-other`);
+  git(work, "clone", "-q", origin, other);
+  git(other, "config", "gc.auto", "0");
+  const someoneElse = () => {
+    newCommit(other);
+    time(other, program, submit);
+  };
+  // Once, so that the queue exists and the program is in the page cache.
+  someoneElse();
+  return { clone, someoneElse };
+}
+
+function enqueueAndStatus(): Figure[] {
+  const submit = ["submit", "--no-wait", "--json"];
+  const ours = makeSide("ours", agentq, submit);
+  const theirs = makeSide("theirs", script, ["enqueue"]);
+  const timed = (side: Side, program: string, args: readonly string[], shared: boolean) => {
+    if (shared) side.someoneElse();
+    if (args !== STATUS.ours && args !== STATUS.theirs) newCommit(side.clone);
+    return time(side.clone, program, args);
+  };
+  const pair = (name: string, limit: number, words: Words, shared: boolean) =>
+    compare(
+      name,
+      limit,
+      pairs,
+      () => timed(ours, agentq, words.ours, shared),
+      () => timed(theirs, script, words.theirs, shared),
+    );
+  const SUBMIT = { ours: submit, theirs: ["enqueue"] };
+  return [
+    pair("submit --no-wait", 0.8, SUBMIT, true),
+    pair("  nobody else there", 0.8, SUBMIT, false),
+    pair("status --json", 1.0, STATUS, true),
+    pair("  nothing new", 1.0, STATUS, false),
+  ];
+}
+
+interface Words {
+  readonly ours: readonly string[];
+  readonly theirs: readonly string[];
+}
+
+const STATUS: Words = { ours: ["status", "--json"], theirs: ["status"] };
 
 /** 100 candidates made from one commit: every landing but the first is a merge. */
 function landHundred(): Figure {
