@@ -2,6 +2,8 @@
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { AgentqError } from "../../src/errors.ts";
+import { promisorOf } from "../../src/git/missing-blobs.ts";
+import { supplied } from "../../src/git/supply.ts";
 import { pairMerger, toFailedMerge, toMergeDocument } from "../../src/merge/merge-pair.ts";
 import type { MergeResult } from "../../src/merge/types.ts";
 import type { Context } from "../context.ts";
@@ -15,7 +17,7 @@ export async function run(
   args: readonly string[],
   flags: Flags,
 ): Promise<number> {
-  const merge = pairMerger(context.repository());
+  const merge = supplyingMerger(context);
   if (flags.stdin === true) {
     if (args.length > 0) {
       throw new AgentqError("usage", "--stdin takes its commits from stdin only");
@@ -26,15 +28,38 @@ export async function run(
   if (ours === undefined || theirs === undefined) {
     throw new AgentqError("usage", "merge-tree takes two commits: OURS THEIRS");
   }
-  const result = merge(ours, theirs);
+  const result = await merge(ours, theirs);
   context.print(toMergeDocument(result), () => describe(result));
   return result.clean ? 0 : 1;
+}
+
+type Merger = (ours: string, theirs: string) => MergeResult | Promise<MergeResult>;
+
+/** In a partial clone what a merge misses is fetched from the remote that promised it. */
+function supplyingMerger(context: Context): Merger {
+  const repository = context.repository();
+  const merge = pairMerger(repository);
+  const promisor = promisorOf(repository);
+  if (promisor === null) return merge;
+  return async (ours, theirs) => {
+    const { openOrigin } = await import("../../src/git/origin.ts");
+    const { signal } = context;
+    const origin = await openOrigin(promisor, { repository });
+    try {
+      return await supplied(
+        () => merge(ours, theirs),
+        (oids) => origin.fetch(oids, repository.objects, { signal }),
+      );
+    } finally {
+      origin.close();
+    }
+  };
 }
 
 /** One document a line, in the order of the lines; a pair that can't be merged gets an error. */
 async function answerLines(
   context: Context,
-  merge: (ours: string, theirs: string) => MergeResult,
+  merge: Merger,
 ): Promise<number> {
   for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
     context.signal.throwIfAborted();
@@ -47,7 +72,7 @@ async function answerLines(
           hint: "Give two commits, with a space between them.",
         });
       }
-      document = toMergeDocument(merge(ours, theirs));
+      document = toMergeDocument(await merge(ours, theirs));
     } catch (thrown) {
       document = toFailedMerge(ours, theirs, toAgentqError(thrown));
     }

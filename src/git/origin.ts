@@ -1,6 +1,7 @@
 /** The one way to an origin: by the name of a remote, or by url. Each transport is loaded when used. */
 import process from "node:process";
 import { type GitConfig, openConfig } from "./config.ts";
+import { promisorOf } from "./missing-blobs.ts";
 import { parseRemoteUrl, redactUrl, resolveRemote } from "./remote.ts";
 import type { Repository } from "./repository.ts";
 import type { Oid, Origin } from "./types.ts";
@@ -46,7 +47,11 @@ export async function openOrigin(
   const printable = redactUrl(url);
   const location = parseRemoteUrl(url, base);
   const localHaves = () => repository ? clonesOwnCommits(repository) : [];
-  const clone = { localHaves, shallow: () => [...repository?.shallow ?? []] };
+  const clone = {
+    localHaves,
+    shallow: () => [...repository?.shallow ?? []],
+    partial: () => repository !== null && promisorOf(repository) !== null,
+  };
   switch (location.kind) {
     case "file": {
       const { openFileOrigin } = await import("./file/origin.ts");

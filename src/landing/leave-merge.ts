@@ -4,6 +4,7 @@
  */
 import { operationInProgress } from "../git/operation.ts";
 import { leaveMergeInProgress, type LeaveOutcome } from "../git/in-progress.ts";
+import { supplied } from "../git/supply.ts";
 import type { Repository } from "../git/repository.ts";
 import type { Oid, Origin } from "../git/types.ts";
 import { mergeCommits } from "../merge/merge-commits.ts";
@@ -30,7 +31,7 @@ export async function leaveRefusedMerge(
   repository: Repository,
   refused: RefusedMerge,
 ): Promise<LeftMerge> {
-  const { candidate, tip, label, signal } = refused;
+  const { candidate, tip, signal } = refused;
   const head = repository.head().oid;
   if (head !== candidate) {
     return {
@@ -49,7 +50,15 @@ export async function leaveRefusedMerge(
     };
   }
   const { objects } = repository;
-  if (!objects.has(tip)) await origin.fetch([tip], objects, signal ? { signal } : {});
+  const fetch = (oids: readonly Oid[]) => origin.fetch(oids, objects, signal ? { signal } : {});
+  if (!objects.has(tip)) await fetch([tip]);
+  return await supplied(() => leave(repository, refused), fetch);
+}
+
+/** @throws `object-missing`, with nothing changed */
+async function leave(repository: Repository, refused: RefusedMerge): Promise<LeftMerge> {
+  const { candidate, tip, label } = refused;
+  const { objects } = repository;
   const scratch = overlay(objects);
   const merged = mergeCommits(scratch, candidate, tip, {
     ...repositoryMergeOptions(repository),

@@ -9,6 +9,7 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { parseCommitLinks } from "../git/commit.ts";
 import { commitInfo, type CommitReader } from "../git/history.ts";
 import type { ObjectStore } from "../git/odb.ts";
+import { supplied } from "../git/supply.ts";
 import { storeTree } from "../git/tree-store.ts";
 import type { ObjectReader, Oid, Origin, RawObject } from "../git/types.ts";
 import type { NewObject } from "../merge/overlay.ts";
@@ -108,32 +109,12 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
       if (missing.length > 0) await origin.fetch(missing, store, signal ? { signal } : {});
       // What a merge made may lie in the origin already, from a lander that died after sending it:
       // then it counted as nothing new.
-      storeTree(store, objects, tree);
+      await supplied(() => storeTree(store, objects, tree), (absent) => supply(absent, signal));
       flush();
     },
-    async supplied(work, signal) {
-      for (const asked = new Set<Oid>();;) {
-        try {
-          return await work();
-        } catch (error) {
-          if (!isAgentqError(error, "object-missing")) throw error;
-          const oids = missingIn(error.details).filter((oid) => !asked.has(oid));
-          // Asked for once already, and still not here: nobody has it.
-          if (oids.length === 0) throw error;
-          for (const oid of oids) asked.add(oid);
-          await supply(oids, signal);
-        }
-      }
-    },
+    supplied: (work, signal) => supplied(work, (oids) => supply(oids, signal)),
   };
   return objects;
-}
-
-/** The ids that an `object-missing` error names. */
-function missingIn(details: Record<string, unknown> | undefined): Oid[] {
-  const { oid, oids } = details ?? {};
-  const named = Array.isArray(oids) ? oids : [oid];
-  return named.filter((one): one is Oid => typeof one === "string" && /^[0-9a-f]{40}$/.test(one));
 }
 
 /** A reader of one landing's new objects in front of the others. */

@@ -2,6 +2,7 @@
 import type { ObjectDatabase, Oid } from "../git/types.ts";
 import { applyRenames } from "./apply-renames.ts";
 import { collectPaths } from "./collect.ts";
+import { namingAllMissing } from "./missing.ts";
 import { createState, type MergeContext, type MergeState, pathText } from "./state.ts";
 import type { Conflict, ConflictStage, ConflictType, MergeOptions } from "./types.ts";
 import { resolvePaths } from "./resolve.ts";
@@ -26,14 +27,18 @@ export function mergeThree(
   trees: readonly [base: Oid, ours: Oid, theirs: Oid],
 ): TreeMerge {
   const state = createState(context, depth, labels);
-  collectPaths(state, trees);
-  const clean = applyRenames(state);
-  const tree = resolvePaths(state);
-  return {
-    clean: clean && state.conflicted.size === 0,
-    tree,
-    ...(depth === 0 ? report(state) : { conflicts: [], stages: [], messages: [] }),
-  };
+  try {
+    collectPaths(state, trees);
+    const clean = applyRenames(state);
+    const tree = resolvePaths(state);
+    return {
+      clean: clean && state.conflicted.size === 0,
+      tree,
+      ...(depth === 0 ? report(state) : { conflicts: [], stages: [], messages: [] }),
+    };
+  } catch (error) {
+    throw namingAllMissing(state, error);
+  }
 }
 
 function report(state: MergeState): Pick<TreeMerge, "conflicts" | "stages" | "messages"> {

@@ -79,7 +79,9 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
   return {
     kind: "http",
     url: printable,
-    ...reading,
+    refs: reading.refs,
+    readCommits: reading.readCommits,
+    fetch: reading.fetch,
     objects: () => null,
     push: (updates, objects, pushing = {}) =>
       pushOver(
@@ -87,6 +89,7 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
           name: server.name,
           agent: AGENT,
           refs: reading.refs,
+          common: reading.common,
           async prepare(signal) {
             const advertisement = await receivePack(signal);
             const { capabilities } = advertisement;

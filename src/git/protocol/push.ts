@@ -15,6 +15,7 @@
 import { Buffer } from "node:buffer";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { abortReason, systemClock, throwIfAborted } from "../../platform/clock.ts";
+import { parseCommitLinks } from "../commit.ts";
 import { enumerate } from "../enumerate.ts";
 import { writePack } from "../pack-write.ts";
 import type { PktReader } from "../pkt-line.ts";
@@ -43,6 +44,8 @@ export interface PushWire {
   readonly name: string;
   readonly agent: string;
   refs(prefixes: readonly string[], signal?: AbortSignal): Promise<RefSnapshot>;
+  /** Those of the clone's commits, and of `near`, that the server has. */
+  common(near: readonly Oid[], signal?: AbortSignal): Promise<readonly Oid[]>;
   /** @throws `atomic-unsupported` and whatever keeps the server from being reached */
   prepare(signal?: AbortSignal): Promise<PushSession>;
 }
@@ -51,6 +54,8 @@ export interface PushWire {
 const WHOLE = 1024 * 1024;
 /** Branches of the server that are looked for here, so as not to send what they hold. */
 const MAX_TIPS = 1024;
+/** Ancestors of what is pushed that the server is asked about when it lists nothing we know. */
+const MAX_NEAR = 64;
 /** Pauses before looking again whether a refused push was a lost race, in milliseconds. */
 const SECOND_LOOKS = [100, 400];
 
@@ -68,7 +73,13 @@ export async function pushOver(
   const olds = updates.flatMap(({ old }) => old ?? []);
   const told = [...(options.remoteHas ?? []), ...olds, ...session.tips.slice(0, MAX_TIPS)];
   const haves = [...new Set(told)].filter((oid) => objects.has(oid));
-  const list = [...enumerate(objects, updates.map((update) => update.new), haves)];
+  const wants = updates.map((update) => update.new);
+  if (haves.length < new Set(told).size) {
+    // The server has moved on, and without knowing what of ours it has we would send all of history.
+    const near = recentAncestors(objects, wants, haves);
+    if (near.length > 0) haves.push(...await wire.common(near, signal));
+  }
+  const list = [...enumerate(objects, wants, haves)];
   const commands = pushCommands(updates, capabilities, wire.agent);
   const thin = !capabilities.has("no-thin");
 
@@ -97,6 +108,27 @@ export async function pushOver(
     return { status: "unknown", message: `${wire.name} did not report on every ref` };
   }
   return await refusedOrLost(wire, updates, report, signal);
+}
+
+/** Commits that `wants` reach, nearest first, as far as the server is not known to have them. */
+function recentAncestors(
+  objects: ObjectReader,
+  wants: readonly Oid[],
+  haves: readonly Oid[],
+): Oid[] {
+  const known = new Set(haves);
+  const found = new Set<Oid>();
+  for (let level = wants; level.length > 0 && found.size < MAX_NEAR;) {
+    const parents: Oid[] = [];
+    for (const oid of level) {
+      if (known.has(oid) || !objects.has(oid)) continue;
+      const object = objects.read(oid);
+      if (object.type === "commit") parents.push(...parseCommitLinks(object.data, oid).parents);
+    }
+    level = [...new Set(parents)].filter((oid) => !found.has(oid) && objects.has(oid));
+    for (const oid of level) if (!known.has(oid)) found.add(oid);
+  }
+  return [...found];
 }
 
 /** The whole request when it is small, else a function that makes it in chunks. */

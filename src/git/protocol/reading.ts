@@ -4,6 +4,7 @@
  *   refs         list ── protocol 2: ls-refs with our prefixes │ 0, 1: the advertisement itself
  *   readCommits  wants, depth 1, without trees where the server filters
  *   fetch        wants, haves ▶ a pack, indexed as it arrives
+ *   common       haves ▶ those that the server has
  *
  * Protocol 2 gives out any object that is asked for by name. The older ones give out what refs name, or
  * what these reach where the server's operator allows it: else what is wanted is looked for behind them.
@@ -17,11 +18,14 @@ import type { PktReader } from "../pkt-line.ts";
 import type { FetchTarget, Oid, Origin, RefSnapshot } from "../types.ts";
 import type { Advertisement } from "./advertisement.ts";
 import {
+  canNegotiate,
   type FetchRequest,
   fetchRequest,
   lsRefsRequest,
+  negotiationRequest,
   readFetch,
   readLsRefs,
+  readNegotiation,
 } from "./upload-pack.ts";
 
 /** What a request to git-upload-pack is for: some may follow others on one connection. */
@@ -56,6 +60,17 @@ export interface ReadingOptions {
   readonly localHaves: () => readonly Oid[];
   /** Commits of that clone whose parents it lacks on purpose. */
   readonly shallow: () => readonly Oid[];
+  /** Whether that clone is a partial one, which lacks objects behind commits that it has. */
+  readonly partial?: () => boolean;
+}
+
+/** What a wire can do for an {@link Origin}. */
+export interface Reading extends Pick<Origin, "refs" | "readCommits" | "fetch"> {
+  /**
+   * Those of the clone's own commits that the server has, `near` asked about besides; none where the
+   * server can't be asked.
+   */
+  common(near: readonly Oid[], signal?: AbortSignal): Promise<Oid[]>;
 }
 
 /** Commits asked for in one request. */
@@ -66,10 +81,7 @@ const MAX_COMMITS_PACK = 128 * 1024 * 1024;
 const OLD_SERVER_DEPTH = 64;
 
 /** The reading half of an {@link Origin} over `wire`. */
-export function readingOver(
-  wire: UploadWire,
-  options: ReadingOptions,
-): Pick<Origin, "refs" | "readCommits" | "fetch"> {
+export function readingOver(wire: UploadWire, options: ReadingOptions): Reading {
   async function refs(prefixes: readonly string[], signal?: AbortSignal): Promise<RefSnapshot> {
     const advertisement = await wire.list(signal);
     const snapshot = advertisement.version === 2
@@ -210,7 +222,7 @@ export function readingOver(
     try {
       const path = await fetchPack(
         "objects",
-        { wants: asked, haves, shallow: options.shallow() },
+        { wants: asked, haves, shallow: options.shallow(), thin: options.partial?.() !== true },
         signal,
         (pack) => indexPack(pack, into.packDirectory, { bases: into, signal, from: wire.name }),
       );
@@ -237,7 +249,21 @@ export function readingOver(
     }
   }
 
-  return { refs, readCommits, fetch };
+  async function common(near: readonly Oid[], signal?: AbortSignal): Promise<Oid[]> {
+    const advertisement = await wire.describe(signal);
+    if (!canNegotiate(advertisement.version, advertisement.capabilities)) return [];
+    const haves = [...new Set([...near, ...options.localHaves()])];
+    if (haves.length === 0) return [];
+    return await wire.ask(
+      "objects",
+      advertisement,
+      ({ capabilities }) => negotiationRequest(haves, capabilities, wire.agent),
+      (reader) => readNegotiation(reader, wire.name),
+      signal,
+    );
+  }
+
+  return { refs, readCommits, fetch, common };
 }
 
 /** What the branches of an advertisement that lists them hold. */

@@ -19,6 +19,8 @@ export interface FetchRequest {
   readonly depth?: number;
   /** Commits alone, without trees; only where the server filters. */
   readonly commitsOnly?: boolean;
+  /** False where the asking side may lack what the haves reach: no deltas against that. */
+  readonly thin?: boolean;
 }
 
 /** Haves beyond these say little that the first ones didn't. */
@@ -84,10 +86,12 @@ export function fetchRequest(
   const haves = request.haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`));
   const shallow = (request.shallow ?? []).map((oid) => pktLine(`shallow ${oid}\n`));
   const filter = request.commitsOnly && canFilter(version, capabilities);
+  const isAllowed = (word: string) => word !== "thin-pack" || request.thin !== false;
   if (version === 2) {
     return Buffer.concat([
       ...command("fetch", capabilities, agent),
-      ...["thin-pack", "no-progress", "ofs-delta"].map((word) => pktLine(`${word}\n`)),
+      ...["thin-pack", "no-progress", "ofs-delta"].filter(isAllowed)
+        .map((word) => pktLine(`${word}\n`)),
       ...request.wants.map((oid) => pktLine(`want ${oid}\n`)),
       ...shallow,
       ...(request.depth === undefined ? [] : [pktLine(`deepen ${request.depth}\n`)]),
@@ -101,7 +105,7 @@ export function fetchRequest(
   const wanted = ["multi_ack_detailed", "side-band-64k", "thin-pack", "no-progress", "ofs-delta"]
     .concat(request.depth === undefined && shallow.length === 0 ? [] : ["shallow"])
     .concat(filter ? ["filter"] : [])
-    .filter((word) => capabilities.has(word));
+    .filter((word) => capabilities.has(word) && isAllowed(word));
   if (capabilities.has("agent")) wanted.push(`agent=${agent}`);
   return Buffer.concat([
     ...request.wants.map((oid, i) =>
@@ -114,6 +118,40 @@ export function fetchRequest(
     ...haves,
     pktLine("done\n"),
   ]);
+}
+
+/** True when the server can be asked which commits it has, without fetching any. */
+export function canNegotiate(version: number, capabilities: Capabilities): boolean {
+  return version === 2 &&
+    (capabilities.get("fetch") ?? "").split(" ").includes("wait-for-done");
+}
+
+/** Protocol 2: which of these commits does the server have? */
+export function negotiationRequest(
+  haves: readonly Oid[],
+  capabilities: Capabilities,
+  agent: string,
+): Buffer {
+  return Buffer.concat([
+    ...command("fetch", capabilities, agent),
+    pktLine("wait-for-done\n"),
+    ...haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`)),
+    FLUSH,
+  ]);
+}
+
+/** The commits that the server has. */
+export async function readNegotiation(reader: PktReader, from: string): Promise<Oid[]> {
+  const common: Oid[] = [];
+  for (;;) {
+    const packet = await reader.packet();
+    if (packet === null) throw broken(from, "stopped in the middle of its answer");
+    if (packet.kind === "flush") return common;
+    const text = pktText(packet);
+    if (text.startsWith("ERR ")) throw saidError(from, text);
+    const acknowledged = /^ACK ([0-9a-f]{40})/.exec(text)?.[1];
+    if (acknowledged !== undefined) common.push(acknowledged);
+  }
 }
 
 /** The pack in the answer to a fetch, as it arrives. What the server says meanwhile is dropped. */

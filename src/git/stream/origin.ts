@@ -57,6 +57,7 @@ export function openStreamOrigin(
     name: dial.name,
     agent: AGENT,
     refs: reading.refs,
+    common: reading.common,
     prepare: () =>
       Promise.resolve({
         capabilities: session.advertisement.capabilities,
@@ -71,7 +72,9 @@ export function openStreamOrigin(
   return {
     kind: dial.kind,
     url: printable,
-    ...reading,
+    refs: reading.refs,
+    readCommits: reading.readCommits,
+    fetch: reading.fetch,
     objects: () => null,
     push,
     close() {

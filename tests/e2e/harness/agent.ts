@@ -81,7 +81,8 @@ export function makeAgent(origin: TestOrigin, options: AgentOptions = {}): Agent
   const name = options.name ?? `a${++count}`;
   const base = tempDir(`agentq-${name}-`);
   const dir = join(base, "clone");
-  const source = options.clone?.includes("--depth") ? `file://${origin.dir}` : origin.dir;
+  const cut = options.clone?.some((flag) => /^--(depth|filter)/.test(flag));
+  const source = cut ? `file://${origin.dir}` : origin.dir;
   git(base, "clone", "-q", ...(options.clone ?? []), source, dir);
   git(dir, "config", "remote.origin.url", origin.url);
   git(dir, "config", "user.name", name);

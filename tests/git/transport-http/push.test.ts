@@ -556,3 +556,41 @@ test("what a branch of the server holds is not sent again", () =>
     assert.deepEqual(outcome, { status: "won" });
     assert.ok(Number(server.log.at(-1)!.headers["content-length"]) < 1000);
   }));
+
+test("a clone that the server has left behind sends what is new, not its history", () =>
+  withServer(async ({ bare, work, server, open }) => {
+    write(work, "large", randomBytes(2_000_000));
+    git(work, "add", "large");
+    git(work, "commit", "-q", "-m", "large");
+    git(work, "push", "-q", bare, "main");
+    const other = join(tempDir(), "other");
+    git(work, "clone", "-q", bare, other);
+    const away = commit(other, "away", { "away.txt": "away\n" });
+    git(other, "push", "-q", bare, "main");
+    const mine = commit(work, "mine", { "mine.txt": "mine\n" });
+
+    const repository = openRepository(work);
+    assert.equal(repository.objects.has(away), false);
+    const origin = await open({ repository });
+    const outcome = await origin.push(
+      [{ ref: "refs/weave/main/queue", old: null, new: mine }],
+      repository.objects,
+      { remoteHas: [away] },
+    );
+    assert.equal(outcome.status, "won");
+    const sent = server.log.findLast(({ url }) => url.endsWith("/git-receive-pack"))!;
+    const size = Number(sent.headers["content-length"]);
+    assert.ok(size < 10_000, `${size} bytes`);
+    assert.equal(tryGit(bare, ["fsck", "--no-dangling"]).status, 0);
+    // A server that can't be asked gets more than it needs, and everything it needs.
+    server.oldProtocol = true;
+    const old = await open({ repository });
+    const more = await old.push(
+      [{ ref: "refs/weave/main/done", old: null, new: commit(work, "more", { more: "m\n" }) }],
+      openRepository(work).objects,
+      { remoteHas: [away] },
+    );
+    assert.equal(more.status, "won");
+    origin.close();
+    old.close();
+  }));
