@@ -10,7 +10,7 @@ import { AgentqError } from "../src/errors.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
 import { createContext, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
-import { lostOutput, whenOutputCloses, writeErr, writeOut } from "./output/write.ts";
+import { codeAfterOutput, whenOutputCloses, writeOut } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
 import { resolveFlags, saysYes } from "./settings.ts";
 import { GLOBAL_FLAGS } from "./spec.ts";
@@ -45,11 +45,7 @@ async function help(argv: readonly string[]): Promise<number> {
 
 /** Runs `argv` (without the program's name) and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
-  const code = await runCommand(argv);
-  const lost = lostOutput();
-  if (lost === null || code > 128) return code;
-  writeErr(`agentq: standard output can't be written: ${lost}\n`);
-  return 2;
+  return codeAfterOutput(await runCommand(argv));
 }
 
 async function runCommand(argv: readonly string[]): Promise<number> {

@@ -8,9 +8,11 @@ import process from "node:process";
 let lost: string | null = null;
 let onClosed = (): void => process.exit(141);
 
-/** The errno with which standard output could not be written; null while all of it was. */
-export function lostOutput(): string | null {
-  return lost;
+/** The exit code of a run that would end with `code`: 2, with a word on stderr, where its answer was lost. */
+export function codeAfterOutput(code: number): number {
+  if (lost === null || code > 128) return code;
+  writeErr(`agentq: standard output can't be written: ${lost}\n`);
+  return 2;
 }
 
 /** Has `end` called, rather than the process ended, when nobody reads standard output any more. */

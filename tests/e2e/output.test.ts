@@ -11,7 +11,7 @@ scenario("an answer that couldn't be written is no success", async () => {
   const origin = makeOrigin();
   const agent = makeAgent(origin);
   const full = ["sh", "-c", 'exec "$@" >/dev/full', "sh"];
-  for (const args of [["status"], ["status", "--json"], ["log", "--help"]]) {
+  for (const args of [["--version"], ["status"], ["status", "--json"], ["log", "--help"]]) {
     const result = await run(agent, args, { wrapper: full });
     assert.equal(result.status, 2, args.join(" "));
     assert.match(result.stderr, /standard output can't be written: ENOSPC/);
