@@ -3,11 +3,16 @@
  * precedence), the repository and origin they name, opened on first use, and where output goes.
  */
 import { homedir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
-import { AgentqError } from "../src/errors.ts";
+import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
+import {
+  absolutePath,
+  currentDirectory,
+  currentDirectoryOrNull,
+} from "../src/platform/directory.ts";
 import { escapeTerminal, safeJson } from "./output/escape.ts";
 import { createProgress, type Progress } from "./output/progress.ts";
 import { writeOut } from "./output/write.ts";
@@ -40,6 +45,12 @@ export interface Context {
   print(document: unknown, human: () => string): void;
 }
 
+/** The current directory lies in no clone. */
+function noRepository(hint?: string): AgentqError {
+  const message = `no git repository at or above ${currentDirectory()}`;
+  return new AgentqError("not-a-repository", message, hint === undefined ? {} : { hint });
+}
+
 /** Default state directory: $XDG_STATE_HOME/agentq, else ~/.local/state/agentq. */
 function defaultStateDirectory(): string {
   const xdg = process.env.XDG_STATE_HOME;
@@ -65,19 +76,22 @@ export function createContext(
     repository() {
       const repository = repositoryOf();
       if (repository) return repository;
-      throw new AgentqError(
-        "not-a-repository",
-        `no git repository at or above ${resolve(text("repo", "."))}`,
-      );
+      throw noRepository();
     },
     remote: text("remote", "origin"),
     branch: flags.branch === undefined ? null : text("branch", ""),
     namespace: text("namespace", "refs/weave").replace(/\/+$/, ""),
-    stateDirectory: resolve(text("state", "") || defaultStateDirectory()),
+    stateDirectory: absolutePath(text("state", "") || defaultStateDirectory()),
     origin() {
       origin ??= (async () => {
         const { openOrigin } = await import("../src/git/origin.ts");
-        return await openOrigin(context.remote, { repository: repositoryOf() });
+        const repository = repositoryOf();
+        // A url works without a clone and from nowhere; a name or a relative path doesn't.
+        if (repository === null && !/^\/|:/.test(context.remote)) currentDirectory();
+        return await openOrigin(context.remote, { repository }).catch((error) => {
+          if (repository !== null || !isAgentqError(error, "remote-unknown")) throw error;
+          throw noRepository("Run inside a clone, name one with --repo DIR, or pass --remote URL.");
+        });
       })();
       return origin;
     },
@@ -101,9 +115,11 @@ export function repositoryOpener(repo: string | undefined): () => Repository | n
   return () => {
     if (opened !== undefined) return opened;
     try {
+      const here = currentDirectoryOrNull();
+      if (repo === undefined && here === null) return opened = null;
       opened = repo === undefined
-        ? openRepository(process.cwd(), { env: process.env })
-        : openRepository(repo);
+        ? openRepository(here!, { env: process.env })
+        : openRepository(absolutePath(repo));
     } catch (error) {
       if (
         repo !== undefined || !(error instanceof AgentqError) || error.code !== "not-a-repository"

@@ -26,6 +26,10 @@ export const ERROR_KINDS = {
   "config-invalid": { hint: "Correct the setting that the message names." },
 
   // platform
+  "current-directory-gone": {
+    hint:
+      "Change to a directory that exists, or name all by absolute paths (--repo DIR, --remote URL).",
+  },
   "io-error": { hint: "Look at the file or directory that the message names." },
   "command-not-started": {
     hint: "Install the program that the message names, or put its directory on PATH.",

@@ -7,6 +7,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { AgentqError } from "../errors.ts";
+import { currentDirectory } from "../platform/directory.ts";
 import { runCommand } from "../platform/process.ts";
 import { quoted } from "./names.ts";
 import type { Handler } from "./worker.ts";
@@ -32,7 +33,7 @@ export function commandHandler(
     throw new AgentqError("command-not-started", `there is no program ${quoted(program)}`);
   }
   const command = `exec ${argv.map(shellWord).join(" ")}`;
-  const { cwd = process.cwd(), timeoutMs = Infinity, onOutput } = options;
+  const { cwd = currentDirectory(), timeoutMs = Infinity, onOutput } = options;
   return async ({ id, data }, { signal, attempt }) => {
     const result = await runCommand(command, {
       cwd,

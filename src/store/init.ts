@@ -9,8 +9,9 @@
  * A namespace without both files valid is `init-incomplete`: never adopted, completed or deleted. The
  * explicit way out moves what is there aside, file by file, where a person can look at it.
  */
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
 import { admitRoot, lstatOrNull } from "./admit.ts";
 import { describeOwner, findLocks } from "./stale.ts";
@@ -44,7 +45,7 @@ export interface InitReport {
  * `mode-unsupported`, `store-locked` (somebody else is just creating it).
  */
 export async function initStore(root: string, options: InitOptions = {}): Promise<InitReport> {
-  const paths = storePaths(resolve(root));
+  const paths = storePaths(absolutePath(root));
   const platform = storePlatform(options);
   releaseLeftovers(platform);
   const openModes = options.allowOpenModes === true;

@@ -1,6 +1,6 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
-import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { absolutePath } from "../platform/directory.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
@@ -20,7 +20,7 @@ const MAX_FORMAT_BYTES = 4096;
  * `mode-unsupported`, `identity-changed`.
  */
 export async function openContext(root: string, options: StoreOptions): Promise<StoreContext> {
-  const paths = storePaths(resolve(root));
+  const paths = storePaths(absolutePath(root));
   const platform = storePlatform(options);
   const wait = storeWait(paths.root, options);
   const { format, trusted } = await readIdentity(platform, paths, wait);

@@ -1,6 +1,6 @@
 /** Operator recovery: removing a lock whose owner is gone, by proof or by name. */
-import { resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
+import { absolutePath } from "../platform/directory.ts";
 import { lstatOrNull } from "./admit.ts";
 import { allAnnouncements } from "./announcements.ts";
 import { releaseLeftovers } from "./exclusive.ts";
@@ -33,7 +33,7 @@ export async function unlockStore(
   options: UnlockOptions = {},
 ): Promise<UnlockReport> {
   const platform = storePlatform(options);
-  const paths = storePaths(resolve(root));
+  const paths = storePaths(absolutePath(root));
   releaseLeftovers(platform);
   if (lstatOrNull(platform.files, paths.namespace)?.kind !== "directory") {
     throw new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {

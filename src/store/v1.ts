@@ -8,9 +8,10 @@
  * claimed and not acknowledged is what the next claim of its id returns.
  */
 import { lstatSync, readdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
 import { AgentqError, type ErrorCode } from "../errors.ts";
+import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { NAMESPACE } from "./layout.ts";
 import type { Json } from "./types.ts";
@@ -75,8 +76,8 @@ const LINK_REFUSALS = new Set([
 
 /** Opens (and, when missing, makes) a v1 queue. Errors: `v2-directory`, `helper-unavailable`. */
 export async function openV1Queue(directory: string, options: V1Options = {}): Promise<V1Queue> {
-  const queueDir = resolve(directory);
-  const failedDir = resolve(options.failedDirectory ?? join(queueDir, "failed"));
+  const queueDir = absolutePath(directory);
+  const failedDir = absolutePath(options.failedDirectory ?? join(queueDir, "failed"));
   if (names(queueDir).includes(NAMESPACE)) {
     throw new AgentqError("v2-directory", `${queueDir} holds a v2 store`, {
       details: { path: queueDir },

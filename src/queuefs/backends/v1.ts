@@ -9,8 +9,9 @@
  */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { basename, join } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
+import { absolutePath } from "../../platform/directory.ts";
 import type { Json } from "../../store/mod.ts";
 import { openV1Queue, type V1Queue } from "../../store/v1.ts";
 import type {
@@ -32,7 +33,7 @@ const NO_REASON = "v1 keeps no reason";
 
 /** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
 export function v1Backend(root: string, options: { create?: boolean } = {}): QueueBackend {
-  const directory = resolve(root);
+  const directory = absolutePath(root);
   if (!isDirectory(directory)) {
     if (!options.create) {
       throw new AgentqError("backend-missing", `there is no directory ${directory}`);

@@ -5,9 +5,10 @@
  * writer fails at once where another wrote in between, whatever the busy timeout.
  */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { AgentqError } from "../../../errors.ts";
+import { absolutePath } from "../../../platform/directory.ts";
 import { sqliteFault } from "./faults.ts";
 import { isCurrent, isSomethingElse, migrate } from "./schema.ts";
 
@@ -34,7 +35,7 @@ export interface Database {
 
 /** Opens `file`; creates or completes the tables where needed. Throws `backend-…`. */
 export function openDatabase(file: string, options: SqliteOptions = {}): Database {
-  const path = resolve(file);
+  const path = absolutePath(file);
   const label = `sqlite:${file}`;
   const busyTimeoutMs = options.busyTimeoutMs ?? 5000;
   const isNew = !existsSync(path);
