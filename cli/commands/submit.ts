@@ -118,7 +118,8 @@ async function keepForLater(
   again: boolean,
 ): Promise<number> {
   const { resolveRemote, redactUrl } = await import("../../src/git/remote.ts");
-  const { pushUrl } = resolveRemote(context.repository().config, context.remote);
+  const { config, workTree, gitDir } = context.repository();
+  const { pushUrl } = resolveRemote(config, context.remote, workTree ?? gitDir);
   const place = placeOf(context, redactUrl(pushUrl), context.branch);
   const submissions = await createSubmissions(context.stateDirectory);
   const { fresh } = await keep(request, place, { clock: systemClock, me, submissions, again });

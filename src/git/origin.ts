@@ -40,8 +40,8 @@ export async function openOrigin(
   const env = options.env ?? process.env;
   const repository = options.repository ?? null;
   const config: GitConfig = repository?.config ?? openConfig({ repository: null, env });
-  const remote = resolveRemote(config, nameOrUrl);
   const base = options.base ?? repository?.workTree ?? repository?.gitDir ?? process.cwd();
+  const remote = resolveRemote(config, nameOrUrl, base);
   // Reading and writing must meet the same refs: the compare-and-swap rests on what was read there.
   const url = remote.pushUrl;
   const printable = redactUrl(url);

@@ -15,6 +15,7 @@ import {
   openSync,
   renameSync,
   unlinkSync,
+  writeFileSync,
   writeSync,
 } from "node:fs";
 import { AgentqError } from "../errors.ts";
@@ -30,6 +31,8 @@ export interface StoreOptions {
   readonly sharedMode?: number;
   /** False where the pack is to be moved once more, and made durable then. */
   readonly syncDirectory?: boolean;
+  /** Text of a `.keep` file that is there before the pack is seen: no gc removes it meanwhile. */
+  readonly keep?: string;
 }
 
 /** A temporary file in a pack directory; the descriptor is the caller's to close. */
@@ -86,11 +89,13 @@ export function installPack(
       closeSync(index.fd);
     }
     if (options.sharedMode) { for (const path of [temporary, index.path]) chmodSync(path, 0o444); }
+    if (options.keep !== undefined) writeFileSync(`${name}.keep`, options.keep, { flag: "wx" });
     renameSync(temporary, `${name}.pack`);
     renameSync(index.path, `${name}.idx`);
     if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
   } catch (error) {
     discard(index.path);
+    if (options.keep !== undefined) discard(`${name}.keep`);
     throw ioError("store a pack in", packDirectory, error);
   }
   return `${name}.pack`;

@@ -1,4 +1,5 @@
 /** From the name of a remote, or a url, to what a transport can open; and urls as they may be printed. */
+import { existsSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AgentqError } from "../errors.ts";
@@ -24,10 +25,15 @@ export type RemoteLocation =
   };
 
 /**
- * The urls behind a remote's name or url, `insteadOf` applied.
+ * The urls behind a remote's name or url, `insteadOf` applied. A bare word that is no remote is a path
+ * where something of that name is in `base`, as git takes it.
  * @throws `remote-unknown` for a name the config doesn't have, when it can't be a url or path either
  */
-export function resolveRemote(config: GitConfig | null, nameOrUrl: string): Remote {
+export function resolveRemote(
+  config: GitConfig | null,
+  nameOrUrl: string,
+  base?: string,
+): Remote {
   const rewrite = (url: string, direction: "fetch" | "push") =>
     config ? rewriteUrl(config, url, direction) : url;
   const urls = config?.getAll(`remote.${nameOrUrl}.url`) ?? [];
@@ -41,7 +47,9 @@ export function resolveRemote(config: GitConfig | null, nameOrUrl: string): Remo
       pushUrl: push === undefined ? rewrite(fetch, "push") : rewrite(push, "fetch"),
     };
   }
-  if (!/[/\\:]/.test(nameOrUrl) && nameOrUrl !== "." && nameOrUrl !== "..") {
+  const isWord = !/[/\\:]/.test(nameOrUrl) && nameOrUrl !== "." && nameOrUrl !== "..";
+  const isPath = () => base !== undefined && existsSync(resolve(base, nameOrUrl));
+  if (isWord && (nameOrUrl === "" || !isPath())) {
     const known = config?.subsections("remote") ?? [];
     throw new AgentqError("remote-unknown", `There is no remote ${JSON.stringify(nameOrUrl)}.`, {
       hint: known.length > 0

@@ -28,6 +28,9 @@ export type HookOutcome =
 /** Output beyond this is dropped: a hook that babbles must not fill our memory. */
 const MAX_OUTPUT = 1 << 20;
 
+/** How long a hook's output is read after its end where something holds the pipes, in milliseconds. */
+const LAST_WORDS_MS = 250;
+
 /** Variables of the pushing process's own repository, which a hook must not inherit. */
 const LOCAL_VARIABLES = [
   "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -123,13 +126,30 @@ export function runHook(
       };
       const output = () => Buffer.concat(chunks).toString("utf8").slice(0, MAX_OUTPUT);
       child.once("error", (cause) => finish(() => settle(notStarted(cause))));
-      child.once("close", (code, killedBy) =>
+      const end = (code: number | null, killedBy: string | null) =>
         finish(() => {
           if (signal?.aborted) return reject(abortReason(signal));
           if (code === 0) return settle({ ran: true, ok: true, output: output() });
           const how = killedBy ? `was killed by ${killedBy}` : `declined (exit ${code})`;
           settle({ ran: true, ok: false, output: output(), problem: `hook ${name} ${how}` });
-        }));
+        });
+      child.once("exit", (code, killedBy) => {
+        // What it said last is still in the pipes. What it left running may hold them open for good:
+        // that is never waited for, nor does it keep this process.
+        const timer = setTimeout(() => {
+          for (const stream of [child.stdout, child.stderr]) {
+            const pipe = stream as { unref?: () => void; destroy(): void };
+            // Read on while we are here, so that saying something doesn't kill it.
+            if (pipe.unref) pipe.unref();
+            else pipe.destroy();
+          }
+          end(code, killedBy);
+        }, LAST_WORDS_MS);
+        child.once("close", () => {
+          clearTimeout(timer);
+          end(code, killedBy);
+        });
+      });
       child.stdin.end(options.input ?? "");
     });
 

@@ -1,5 +1,5 @@
 /** An origin on this machine's file system, read and written in-process. */
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
@@ -73,11 +73,16 @@ function attempt<T>(work: () => T): Promise<T> {
   return new Promise((settle) => settle(work()));
 }
 
+/** A file that isn't a work tree's `.git` can be no repository. Bundles aren't read. */
+function isPlainFile(path: string, suffix: string): boolean {
+  return !suffix.endsWith("/.git") && statSync(path).isFile();
+}
+
 function openAt(path: string, url: string): Repository {
   const full = resolve(path);
   for (const suffix of SUFFIXES) {
     const candidate = full + suffix;
-    if (!existsSync(candidate)) continue;
+    if (!existsSync(candidate) || isPlainFile(candidate, suffix)) continue;
     try {
       const repository = openRepository(candidate);
       // Opening looks upward too; a directory that merely lies in some repository is no origin.

@@ -25,8 +25,10 @@ import { checkRefName } from "../ref-name.ts";
 import type { Repository } from "../repository.ts";
 import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
 import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
+import { isVanished, persistently, releaseOrphans, releasePack } from "./keep.ts";
 import { openQuarantine, type Quarantine } from "./quarantine.ts";
-import { refusedByPolicy } from "./receive-policy.ts";
+import { hiddenUpdate, refusedByPolicy } from "./receive-policy.ts";
+import { newLockText } from "./ref-lock.ts";
 import { movedRefs, type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
 
 const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
@@ -43,6 +45,9 @@ export async function pushToFile(
   // Read anew each time: an operator's change must not wait for a watching lander to end.
   const config = currentConfig(origin);
   const both = union(from, origin.objects);
+  // Before anything is called lost: what is hidden when it is read could never be won.
+  const hidden = hiddenUpdate(config, updates);
+  if (hidden) return refused(updates, hidden.reason, "", hidden.ref);
   const moved = movedRefs(origin.commonDir, updates);
   if (moved.length > 0) return lost(moved);
   const policy = refusedByPolicy(origin, config, updates, both);
@@ -66,6 +71,21 @@ export async function pushToFile(
   const packDirectory = origin.objects.packDirectory;
   const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
   const said: string[] = [];
+  const kept: string[] = [];
+  const { text: keep } = newLockText();
+  const store = (directory: string) =>
+    persistently(() => storePack(directory, both, list, { sharedMode, keep }));
+  /** Objects that were let in move to where everybody sees them. */
+  const admit = (waiting: Quarantine) => {
+    try {
+      kept.push(...waiting.migrate());
+    } catch (error) {
+      if (!isVanished(error)) throw error;
+      waiting.discard();
+      kept.push(store(packDirectory)!);
+    }
+    quarantine = null;
+  };
   let quarantine: Quarantine | null = null;
   let prepared: PreparedRefs | null = null;
 
@@ -82,8 +102,11 @@ export async function pushToFile(
   try {
     if (guarded) {
       if (list.length > 0) {
-        quarantine = openQuarantine(objectsDirectory);
-        storePack(quarantine.packDirectory, both, list, { sharedMode });
+        quarantine = persistently(() => {
+          const fresh = openQuarantine(objectsDirectory);
+          storePack(fresh.packDirectory, both, list, { sharedMode, keep });
+          return fresh;
+        });
       }
       const declined = await ask("pre-receive", {
         input: lines(updates),
@@ -92,8 +115,7 @@ export async function pushToFile(
       if (declined) return refused(updates, declined, said.join(""));
       if (hasHook(hooks, "update")) {
         // Git takes the objects out of quarantine before it runs this hook.
-        quarantine?.migrate();
-        quarantine = null;
+        if (quarantine) admit(quarantine);
         for (const { ref, old, new: oid } of updates) {
           const no = await ask("update", { args: [ref, old ?? ZERO_OID, oid] });
           if (no) return refused(updates, no, said.join(""), ref);
@@ -107,10 +129,8 @@ export async function pushToFile(
       return refused(updates, reason, said.join(""), preparation.ref);
     }
     prepared = preparation;
-    if (quarantine) {
-      quarantine.migrate();
-      quarantine = null;
-    } else if (!guarded) storePack(packDirectory, both, list, { sharedMode });
+    if (quarantine) admit(quarantine);
+    else if (!guarded && list.length > 0) kept.push(store(packDirectory)!);
     if (guarded) {
       const input = lines(updates);
       const no = await ask("reference-transaction", { args: ["prepared"], input });
@@ -135,10 +155,14 @@ export async function pushToFile(
   } finally {
     prepared?.release();
     quarantine?.discard();
+    for (const pack of kept) releasePack(pack);
   }
   await runAfterHooks(hooks, updates);
   try {
-    if (list.length > 0) tidyPacks(packDirectory, sharedMode);
+    if (list.length > 0) {
+      releaseOrphans(packDirectory);
+      tidyPacks(packDirectory, sharedMode);
+    }
   } catch {
     // The push is done; a disk that can't be tidied will say so at the next one.
   }

@@ -12,8 +12,11 @@ export interface Quarantine {
   readonly packDirectory: string;
   /** What hooks need to see the objects. */
   readonly env: Readonly<Record<string, string>>;
-  /** Moves the packs into the real object directory, durably. */
-  migrate(): void;
+  /**
+   * Moves the packs into the real object directory, durably; gives their paths there.
+   * @throws `io-error` with errno ENOENT when somebody (`git gc --prune=now`) has cleared it away
+   */
+  migrate(): string[];
   discard(): void;
 }
 
@@ -35,20 +38,25 @@ export function openQuarantine(objectsDirectory: string, inherited?: string): Qu
         (inherited ? `:${inherited}` : ""),
     },
     migrate() {
+      const target = `${objectsDirectory}/pack`;
+      let names: string[];
       try {
-        const target = `${objectsDirectory}/pack`;
         mkdirSync(target, { recursive: true });
-        // An index that is visible must find its pack.
-        const names = readdirSync(packDirectory).filter((name) => name.startsWith("pack-"));
-        const rank = (name: string) => (name.endsWith(".idx") ? 1 : 0);
-        for (const name of names.sort((a, b) => rank(a) - rank(b))) {
-          renameSync(`${packDirectory}/${name}`, `${target}/${name}`);
+        // An index that is visible must find its pack, and a pack what keeps it.
+        const order = [".keep", ".pack", ".idx"];
+        const rank = (name: string) => order.findIndex((suffix) => name.endsWith(suffix));
+        names = readdirSync(packDirectory).filter((name) => name.startsWith("pack-"))
+          .sort((a, b) => rank(a) - rank(b));
+        if (!names.some((name) => name.endsWith(".idx"))) {
+          throw Object.assign(new Error("emptied"), { code: "ENOENT" });
         }
+        for (const name of names) renameSync(`${packDirectory}/${name}`, `${target}/${name}`);
         fsyncDirectory(target);
       } catch (cause) {
         throw ioError(objectsDirectory, cause);
       }
       discard();
+      return names.filter((name) => name.endsWith(".pack")).map((name) => `${target}/${name}`);
     },
     discard,
   };

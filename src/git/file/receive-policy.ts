@@ -18,6 +18,24 @@ export interface Refusal {
   readonly reason: string;
 }
 
+const HIDDEN = [
+  ["receive", "the origin hides this ref and lets nobody push to it (transfer.hideRefs)"],
+  ["uploadpack", "the origin hides this ref from readers (uploadpack.hideRefs)"],
+] as const;
+
+/** A ref that the origin's settings hide from whoever reads or pushes. */
+export function hiddenUpdate(
+  config: GitConfig,
+  updates: readonly RefUpdate[],
+): Refusal | null {
+  for (const [service, reason] of HIDDEN) {
+    const hidden = hiddenRefs(config, service);
+    const found = updates.find(({ ref }) => hidden(ref));
+    if (found) return { ref: found.ref, reason };
+  }
+  return null;
+}
+
 /** The first update that the origin's own settings refuse, or null. `objects` reads both sides. */
 export function refusedByPolicy(
   origin: Repository,
@@ -25,12 +43,10 @@ export function refusedByPolicy(
   updates: readonly RefUpdate[],
   objects: ObjectReader,
 ): Refusal | null {
-  const hidden = hiddenRefs(config, "receive");
   const proc = config.getAll("receive.procReceiveRefs");
   const noFastForwards = config.getBoolean("receive.denyNonFastForwards") ?? false;
   let checkedOut: Map<string, string> | undefined;
   for (const { ref, old, new: oid } of updates) {
-    if (hidden(ref)) return { ref, reason: "the origin hides this ref and lets nobody push to it" };
     if (proc.some((rule) => procCovers(rule, ref))) {
       return { ref, reason: "receive.procReceiveRefs hands this ref to a proc-receive hook" };
     }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -13,9 +14,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { isAgentqError } from "../../../src/errors.ts";
 import { openOrigin } from "../../../src/git/origin.ts";
+import { newLockText } from "../../../src/git/file/ref-lock.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, PushOutcome, RefUpdate } from "../../../src/git/types.ts";
-import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
+import { commit, git, gitEnv, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
 
 interface Setup {
   bare: string;
@@ -475,4 +477,115 @@ test("openOrigin() finds what git finds, and nothing above it", async () => {
   for (const path of [join(work, "sub"), join(bare, "refs"), "/no/such/place"]) {
     await assert.rejects(openOrigin(path), (error) => isAgentqError(error, "origin-not-found"));
   }
+});
+
+test("openOrigin() takes a bare word for a path where that is there, and a file for no repository", async () => {
+  const { bare, work, first } = await setup();
+  git(work, "clone", "-q", "--bare", bare, "origin.git");
+  const repository = openRepository(work);
+  const { refs } = await (await openOrigin("origin.git", { repository })).refs(["refs/heads/"]);
+  assert.equal(refs.get("refs/heads/main"), first);
+  assert.equal(git(work, "ls-remote", "origin.git", "main").slice(0, 40), first, "as git takes it");
+  await assert.rejects(
+    openOrigin("elsewhere.git", { repository }),
+    (error) => isAgentqError(error, "remote-unknown"),
+  );
+  for (const path of ["/etc/passwd", "/etc/passwd/x", join(work, "a.txt"), "a.txt"]) {
+    await assert.rejects(
+      openOrigin(path, { repository }),
+      (error) => isAgentqError(error, "origin-not-found"),
+      path,
+    );
+  }
+});
+
+for (const key of ["transfer.hideRefs", "receive.hideRefs", "uploadpack.hideRefs"]) {
+  test(`a chain that ${key} hides is refused, never lost again and again`, async () => {
+    const { bare, first, push } = await setup();
+    git(bare, "update-ref", "refs/weave/main/queue", first);
+    git(bare, "config", key, "refs/weave");
+    const outcome = await push([{ ref: "refs/weave/main/queue", old: null, new: first }]);
+    assert.ok(outcome.status === "refused");
+    assert.match(
+      outcome.message,
+      /^refs\/weave\/main\/queue: the origin hides this ref .*hideRefs/,
+    );
+  });
+}
+
+test("what a hook leaves running is not waited for", async () => {
+  const { bare, work, first, push } = await setup();
+  hook(
+    bare,
+    "post-receive",
+    `#!/bin/sh\necho said\nmkfifo hold\n(read -r line < hold; echo "$line" > heard) &\n`,
+  );
+  const second = commit(work, "second");
+  // It would never end: nobody writes into the pipe until the push is over.
+  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
+  writeFileSync(join(bare, "hold"), "go\n");
+  while (!existsSync(join(bare, "heard"))) await new Promise((resolve) => setTimeout(resolve, 10));
+});
+
+for (const name of ["pre-receive", "update", "reference-transaction"]) {
+  test(`git gc --prune=now in the origin's ${name}: the push's objects survive it`, async () => {
+    // All but packing refs, which would run that hook in its turn.
+    const collect = name === "reference-transaction"
+      ? "git repack -adq && git prune --expire=now"
+      : "git gc -q --prune=now";
+    const { bare, work, first, push } = await setup();
+    hook(
+      bare,
+      name,
+      `#!/bin/sh\nunset GIT_QUARANTINE_PATH GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES\n` +
+        `[ "$1" = committed ] || { ${collect}; } >> ran 2>&1 && echo ok >> ran\n`,
+    );
+    const second = commit(work, "second", { "new.txt": "new\n" });
+    const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+    assert.deepEqual(outcome, { status: "won" });
+    assert.match(readFileSync(join(bare, "ran"), "utf8"), /ok/);
+    assert.equal(git(bare, "show", "main:new.txt"), "new");
+    assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+    noLeftovers(bare);
+    assert.deepEqual(
+      readdirSync(join(bare, "objects/pack")).filter((file) => file.endsWith(".keep")),
+      [],
+    );
+  });
+}
+
+test("pushes beside git gc --prune=now without pause: each wins, and nothing is lost", {
+  timeout: 120_000,
+}, async () => {
+  const { bare, work, first, push } = await setup();
+  const gc = spawn("sh", ["-c", "while [ ! -e stop ]; do git gc -q --prune=now; git prune; done"], {
+    cwd: bare,
+    env: gitEnv(),
+    stdio: "ignore",
+  });
+  const ended = new Promise((resolve) => gc.once("exit", resolve));
+  let old = first;
+  for (let i = 0; i < 25; i++) {
+    const next = commit(work, `c${i}`, { [`f${i % 5}`]: `${i}\n` });
+    assert.equal((await push([{ ref: "refs/heads/main", old, new: next }])).status, "won");
+    old = next;
+  }
+  write(bare, "stop", "");
+  await ended;
+  assert.equal(git(bare, "rev-list", "--count", "main"), "26");
+  assert.match(git(bare, "fsck", "--full", "--strict").trim(), /^(dangling .*\n?)*$/);
+});
+
+test("the keep file of a push that was killed goes with a later push; a stranger's stays", async () => {
+  const { bare, work, first, push } = await setup();
+  const gone = spawnSync("sh", ["-c", "echo $$"], { encoding: "utf8" });
+  const owner = { ...JSON.parse(newLockText().text), pid: Number(gone.stdout) };
+  write(bare, "objects/pack/pack-1.keep", JSON.stringify(owner));
+  write(bare, "objects/pack/pack-2.keep", "receive-pack 1 on host\n");
+  const second = commit(work, "second");
+  assert.equal((await push([{ ref: "refs/heads/main", old: first, new: second }])).status, "won");
+  assert.deepEqual(
+    readdirSync(join(bare, "objects/pack")).filter((file) => file.endsWith(".keep")),
+    ["pack-2.keep"],
+  );
 });
