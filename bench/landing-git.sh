@@ -3,7 +3,8 @@
 # bench/landing.ts compares agentq with. Works in the clone that is the current directory.
 #
 #   landing-git.sh enqueue    one ticket for HEAD
-#   landing-git.sh status     pending, processing, unacked, next from one ls-remote, as JSON
+#   landing-git.sh status     pending, processing, unacked, next from one ls-remote, as JSON; then the
+#                             queued tickets, each the message that is its JSON
 #   landing-git.sh land       takes the lock, lands every queued ticket, releases the lock
 #
 # No verify command, no gate, no waiting: only what the refs need. Not a client for real use.
@@ -84,6 +85,7 @@ status() {
   unacked=$((q - d)) processing=0
   if [ "$holder" = held ] && [ "$unacked" -gt 0 ]; then processing=1; fi
   echo "{\"pending\":$((unacked - processing)),\"processing\":$processing,\"unacked\":$unacked,\"next\":$((d + 1))}"
+  [ "$unacked" -eq 0 ] || git log --first-parent -n "$unacked" --format=%B "$queue"
 }
 
 lockentry() { # HOLDER

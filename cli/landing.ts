@@ -5,6 +5,7 @@ import { redactUrl } from "../src/git/remote.ts";
 import type { Repository } from "../src/git/repository.ts";
 import type { Origin } from "../src/git/types.ts";
 import type { DutyOptions } from "../src/landing/duty.ts";
+import { type EntryCache, openEntryCache } from "../src/landing/entry-cache.ts";
 import { participantId } from "../src/landing/participant.ts";
 import { openQueue, type Queue, type Snapshot } from "../src/landing/snapshot.ts";
 import type { SubmitPlace } from "../src/landing/submit.ts";
@@ -12,6 +13,7 @@ import { openSubmissions, type Submissions } from "../src/landing/submissions.ts
 import type { Workshop } from "../src/landing/workshop.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
 import { systemClock } from "../src/platform/clock.ts";
+import { hash } from "../src/platform/hash.ts";
 import type { Context } from "./context.ts";
 import type { Flags } from "./spec.ts";
 
@@ -40,16 +42,26 @@ function guessedBranch(context: Context): string | null {
   }
 }
 
-/** Opens the origin and reads the queue once. */
-export async function openSession(context: Context): Promise<LandingSession> {
+/** Opens the origin and reads the queue once, all of it from the origin or what `kept` doesn't have. */
+export async function openSession(
+  context: Context,
+  kept?: (origin: Origin) => EntryCache,
+): Promise<LandingSession> {
   const origin = await context.origin();
   const { queue, snapshot } = await openQueue(origin, {
     namespace: context.namespace,
     branch: context.branch,
     guess: guessedBranch(context),
+    ...(kept && { kept: kept(origin) }),
     signal: context.signal,
   });
   return { origin, queue, snapshot };
+}
+
+/** The entries of an origin's chains that earlier runs of this machine have read. */
+export function keptEntries(context: Context, origin: Origin): EntryCache {
+  const name = hash("sha256", origin.url).slice(0, 16);
+  return openEntryCache(join(context.stateDirectory, "entries", name));
 }
 
 /** Where a submission of this run belongs; `branch` as it is known. */
@@ -111,11 +123,8 @@ async function openWorkshop(
 
 /** The clone, or a repository of our own for this origin where the clone can't serve. */
 export async function workingRepository(context: Context, origin: Origin): Promise<Repository> {
-  const [{ landingRepository }, { createHash }] = await Promise.all([
-    import("../src/landing/landing-repository.ts"),
-    import("node:crypto"),
-  ]);
-  const name = createHash("sha256").update(origin.url).digest("hex").slice(0, 16);
+  const { landingRepository } = await import("../src/landing/landing-repository.ts");
+  const name = hash("sha256", origin.url).slice(0, 16);
   return landingRepository(
     context.repositoryOrNull(),
     join(context.stateDirectory, "clones", `${name}.git`),

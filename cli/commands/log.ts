@@ -1,8 +1,9 @@
 /** `agentq log`: results, newest first. */
 import { documentOfResult } from "../../src/landing/documents.ts";
+import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { readAhead } from "../../src/landing/read-ahead.ts";
 import type { Context } from "../context.ts";
-import { openSession } from "../landing.ts";
+import { keptEntries, openSession } from "../landing.ts";
 import { describeLine } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
@@ -11,7 +12,11 @@ export async function run(
   _args: readonly string[],
   flags: Flags,
 ): Promise<number> {
-  const { queue, snapshot } = await openSession(context);
+  let kept: EntryCache | undefined;
+  const { queue, snapshot } = await openSession(
+    context,
+    (origin) => kept = keptEntries(context, origin),
+  );
   let at = snapshot.done;
   const number = Number(flags.number);
   // Results are printed as they come: a thousand at a time are asked for ahead.
@@ -25,5 +30,6 @@ export async function run(
     context.print(document, () => describeLine(document));
     if (left > 1) at = await queue.chains.before("done", at, context.signal);
   }
+  kept?.save();
   return 0;
 }

@@ -1,9 +1,11 @@
 /** `agentq status`: the queue now, from one snapshot, and this machine's own submissions. */
 import type { Oid } from "../../src/git/types.ts";
+import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { statusOf } from "../../src/landing/status.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
 import type { Context } from "../context.ts";
 import {
+  keptEntries,
   type LandingSession,
   openSession,
   placeOf,
@@ -19,7 +21,8 @@ export async function run(
   _args: readonly string[],
   flags: Flags,
 ): Promise<number> {
-  const session = await openSession(context);
+  let kept: EntryCache | undefined;
+  const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
   const { queue, snapshot, origin } = session;
   const place = placeOf(context, origin.url, queue.names.branchName);
   const submissions = await submissionsOrNull(context);
@@ -32,6 +35,7 @@ export async function run(
     signal: context.signal,
   });
   context.print(document, () => describeStatus(document));
+  kept?.save();
   return 0;
 }
 

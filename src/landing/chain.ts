@@ -8,6 +8,7 @@
 import { commitTime, type NewCommit, parseChainCommit } from "./chain-commit.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import type { EntryCache } from "./entry-cache.ts";
 import {
   type ChainName,
   corruptChain,
@@ -76,8 +77,8 @@ const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
 /** Bound of what is kept in memory, in bytes of commits. */
 const CACHE_BYTES = 8 * 1024 * 1024;
 
-/** A reader of the chains of one origin. */
-export function createChainReader(origin: Origin): ChainReader {
+/** A reader of the chains of one origin; what `kept` has is not asked for. */
+export function createChainReader(origin: Origin, kept?: EntryCache): ChainReader {
   const cache = createCache(CACHE_BYTES);
 
   /** Reads what the cache lacks, in one round trip. Anything the origin doesn't have is an error. */
@@ -85,17 +86,27 @@ export function createChainReader(origin: Origin): ChainReader {
     wanted: readonly { chain: ChainName; oid: Oid }[],
     signal?: AbortSignal,
   ): Promise<void> {
-    const missing = wanted.filter(({ chain, oid }) => !cache.has(key(chain, oid)));
+    const missing: typeof wanted[number][] = [];
+    for (const one of wanted) {
+      const { chain, oid } = one;
+      if (cache.has(key(chain, oid))) continue;
+      const content = kept?.get(oid);
+      if (content) cache.set(key(chain, oid), await decode(chain, oid, content), content);
+      else missing.push(one);
+    }
     if (missing.length === 0) return;
     const contents = await contentsOf(origin, missing, signal);
     for (const { chain, oid } of missing) {
-      const content = contents.get(oid);
-      if (!content) throw corruptChain(chain, oid, "is missing in the origin");
+      const found = contents.get(oid);
+      if (!found) throw corruptChain(chain, oid, "is missing in the origin");
+      // Copied: what was found may be a view of a whole pack.
+      const content = new Uint8Array(found);
       cache.set(key(chain, oid), await decode(chain, oid, content), content);
+      kept?.put(oid, content);
     }
   }
 
-  function kept<C extends ChainName>(chain: C, oid: Oid): Entry<C> | null {
+  function entryAt<C extends ChainName>(chain: C, oid: Oid): Entry<C> | null {
     const entry = cache.get(key(chain, oid))?.entry;
     if (!entry) throw new AgentqError("internal", `entry ${oid} vanished from the cache`);
     return "genesis" in entry ? null : entry as unknown as Entry<C>;
@@ -104,7 +115,7 @@ export function createChainReader(origin: Origin): ChainReader {
   const reader: ChainReader = {
     async read(chain, oids, signal) {
       await load(oids.map((oid) => ({ chain, oid })), signal);
-      return oids.map((oid) => kept(chain, oid));
+      return oids.map((oid) => entryAt(chain, oid));
     },
     async readHeads(heads, signal) {
       const given = (Object.entries(heads) as [ChainName, Oid | undefined][])
@@ -112,9 +123,9 @@ export function createChainReader(origin: Origin): ChainReader {
         .map(([chain, oid]) => ({ chain, oid }));
       await load(given, signal);
       return {
-        queue: heads.queue ? kept("queue", heads.queue) : null,
-        done: heads.done ? kept("done", heads.done) : null,
-        lock: heads.lock ? kept("lock", heads.lock) : null,
+        queue: heads.queue ? entryAt("queue", heads.queue) : null,
+        done: heads.done ? entryAt("done", heads.done) : null,
+        lock: heads.lock ? entryAt("lock", heads.lock) : null,
       };
     },
     async before(chain, entry, signal) {
@@ -271,8 +282,7 @@ function createCache(limit: number): Cache {
     set(key, entry, content) {
       total += content.length - (entries.get(key)?.content.length ?? 0);
       entries.delete(key);
-      // Copied: the content may be a view of a whole pack.
-      entries.set(key, { entry, content: new Uint8Array(content) });
+      entries.set(key, { entry, content });
       for (const [oldest, kept] of entries) {
         if (total <= limit || entries.size <= 256) break;
         entries.delete(oldest);

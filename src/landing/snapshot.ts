@@ -12,6 +12,7 @@ import {
   type ResultEntry,
   type TicketEntry,
 } from "./chain.ts";
+import type { EntryCache } from "./entry-cache.ts";
 import { corruptChain } from "./messages.ts";
 import { assertNoCollision, type QueueNames, queueNames } from "./names.ts";
 
@@ -48,11 +49,13 @@ export async function openQueue(
     namespace: string;
     branch: string | null;
     guess?: string | null;
+    /** Entries that need not be read from the origin. */
+    kept?: EntryCache;
     signal?: AbortSignal;
   },
 ): Promise<{ queue: Queue; snapshot: Snapshot }> {
   const { namespace, signal } = options;
-  const chains = createChainReader(origin);
+  const chains = createChainReader(origin, options.kept);
   let branch = options.branch ?? options.guess ?? "main";
   for (let attempt = 0;; attempt++) {
     const names = queueNames(namespace, branch);
