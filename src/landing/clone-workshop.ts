@@ -15,7 +15,7 @@ import { findUnsafePath } from "../git/unsafe-tree.ts";
 import { treeFiles } from "../git/work-tree-settings.ts";
 import { attributeLookup } from "../git/attributes.ts";
 import { prepareWorktree } from "../git/worktree.ts";
-import { checkGate } from "../merge/gate.ts";
+import { checkGate, LANDING_LABELS } from "../merge/gate.ts";
 import { mergeCommits } from "../merge/merge-commits.ts";
 import { overlay } from "../merge/overlay.ts";
 import { pathText } from "../merge/state.ts";
@@ -116,14 +116,15 @@ export function createCloneWorkshop(
         reason: REASONS.merge,
         files: [],
         regions: [],
-        report: `${error.message}\n${error.hint}`,
+        report: `The branch, at ${tip}, and the candidate ${candidate} have no commit in common: ` +
+          `the candidate was not made from this branch.\n${error.hint}`,
       };
     }
   }
 
   function mergeOptions(tip: Oid): MergeOptions {
     const lookup = attributeLookup({ files: treeFiles(objects, treeOf(objects, tip)) });
-    return { attributes: (path) => lookup.of(path) };
+    return { attributes: (path) => lookup.of(path), labels: LANDING_LABELS };
   }
 
   /**

@@ -32,7 +32,7 @@ export function inspectMerge(
       ...options,
       graph,
       allowUnrelated: true,
-      labels: { ours: "ours", theirs: "theirs" },
+      labels: { ours: "parent1", theirs: "parent2" },
     });
   }
   return merged ? compareMerge(scratch, graph, merged, tree, options) : [];

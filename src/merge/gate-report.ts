@@ -10,7 +10,9 @@ const SHOWN = 50;
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
   const lines = [
-    `Merging ${short(merge.theirs)} into ${short(merge.ours)} has conflicts:`,
+    `Merging the candidate ${short(merge.theirs)} into the branch, which is at ${
+      short(merge.ours)
+    }, has conflicts:`,
     ...list(
       merge.conflicts.map(({ path, type, regions }) =>
         `${pathText(path)} (${type}${regions.length > 0 ? `, lines ${regions.join(", ")}` : ""})`
@@ -37,7 +39,7 @@ export function refusalReport(
         : `The merge commit ${short(merge)} loses work:`,
       ...list(losses.map(({ path, parent, what, regions }) => {
         const where = regions.length > 0 ? ` (lines ${regions.join(", ")})` : "";
-        const side = parent === 0 || merge === null ? "" : ` [changed by parent ${parent}]`;
+        const side = parent === 0 ? "" : ` [changed ${changedBy(merge, parent)}]`;
         return `${pathText(path)}: ${what}${where}${side}`;
       })),
     );
@@ -56,6 +58,12 @@ export function refusalReport(
     "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
   );
   return lines.join("\n") + "\n";
+}
+
+/** Whose change it is: the merge with the branch has the branch first. */
+function changedBy(merge: Oid | null, parent: 1 | 2): string {
+  if (merge !== null) return `by parent ${parent}`;
+  return parent === 1 ? "on the branch" : "by the candidate";
 }
 
 function list(items: readonly string[]): string[] {

@@ -49,6 +49,12 @@ export type GateVerdict = { readonly ok: true } | {
 };
 
 /**
+ * What the sides of a landing's merge are called: whoever reads the report submitted the candidate, and
+ * didn't make the merge.
+ */
+export const LANDING_LABELS = { ours: "branch", theirs: "candidate" } as const;
+
+/**
  * Judges a candidate. Reads from `db`, writes nothing to it.
  * @throws `object-missing` for what the caller may fetch before it tries again; `unrelated-histories`
  */
@@ -68,7 +74,7 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
     }
   }
   const merge = request.merge ??
-    mergeCommits(scratch, tip, candidate, { ...options, graph });
+    mergeCommits(scratch, tip, candidate, { labels: LANDING_LABELS, ...options, graph });
   if (!merge.clean) {
     return {
       ok: false,

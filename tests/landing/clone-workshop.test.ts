@@ -204,6 +204,56 @@ describe("admission", () => {
   });
 });
 
+describe("a report for the submitter", () => {
+  async function reportOf(branch: Record<string, string>, work: Record<string, string>) {
+    const { origin, base, clone } = setting({ "gone.txt": FILE, "blob.bin": "\0base" });
+    const tip = push(origin, branch, "refs/heads/main");
+    git(clone, "rm", "-q", "gone.txt");
+    const candidate = commit(clone, "mine", work);
+    git(clone, "push", "-q", "origin", `${candidate}:refs/heads/x`);
+    const workshop = await workshopIn(clone, origin);
+    const made = await workshop.merge(ticketFor(candidate), tip, signal);
+    return { base, tip, candidate, refusal: made as Refusal };
+  }
+
+  test("speaks of the branch and the candidate, whatever kind of conflict it is", async () => {
+    const { tip, candidate, refusal } = await reportOf({
+      "file.txt": FILE.replace("line 3", "branch"),
+      "gone.txt": FILE.replace("line 3", "still wanted"),
+      "blob.bin": "\0branch",
+      "place": "a file\n",
+    }, {
+      "file.txt": FILE.replace("line 3", "mine"),
+      "blob.bin": "\0mine",
+      "place/file": "in a directory\n",
+    });
+    assert.equal(refusal.reason, "merge refused");
+    assert.deepEqual(refusal.files, ["blob.bin", "file.txt", "gone.txt", "place~branch"]);
+    const { report } = refusal;
+    assert.doesNotMatch(report, /\b(ours|theirs)\b/i);
+    assert.match(report, /gone\.txt deleted in candidate and modified in branch/);
+    assert.match(report, /blob\.bin \(branch vs\. candidate\)/);
+    assert.match(
+      report,
+      new RegExp(`the candidate ${candidate.slice(0, 12)} into the branch, .* ${tip.slice(0, 12)}`),
+    );
+  });
+
+  test("says which side an unrelated history is", async () => {
+    const { origin, base, clone } = setting();
+    git(clone, "checkout", "-q", "--orphan", "alone");
+    const candidate = commit(clone, "alone", { "file.txt": "alone\n" });
+    git(clone, "push", "-q", "origin", `${candidate}:refs/heads/x`);
+    const workshop = await workshopIn(clone, origin);
+    const made = await workshop.merge(ticketFor(candidate), base, signal) as Refusal;
+    assert.equal(made.reason, "merge refused");
+    assert.match(
+      made.report,
+      new RegExp(`^The branch, at ${base}, and the candidate ${candidate}`),
+    );
+  });
+});
+
 describe("verifying", () => {
   async function verify(pins: string, command: string | null, change: Partial<Ticket> = {}) {
     const { origin, base, clone } = setting({ "agentq.json": pins });

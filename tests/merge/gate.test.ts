@@ -216,7 +216,9 @@ describe("the gate refuses", () => {
       candidate,
       tree: git(s.dir, "rev-parse", "HEAD^{tree}"),
     });
-    assert.deepEqual(refused(verdict).files, ["added.ts", "both.ts", "old.ts", "theirs.ts"]);
+    const { files, report } = refused(verdict);
+    assert.deepEqual(files, ["added.ts", "both.ts", "old.ts", "theirs.ts"]);
+    assert.match(report, /added\.ts: .* \[changed on the branch\]/);
   });
 });
 
