@@ -66,7 +66,7 @@ export function readConfigFile(path: string): string | null {
   } catch (cause) {
     const code = (cause as { code?: string }).code ?? "";
     if (["ENOENT", "ENOTDIR", "EACCES", "EPERM"].includes(code)) return null;
-    throw new AgentqError("io-error", `Cannot read ${path} (${code}).`, {
+    throw new AgentqError("io-error", `Cannot read ${path} (${code || cause}).`, {
       cause,
       details: { path },
     });

@@ -318,7 +318,7 @@ function inflate(
       if (cause instanceof AgentqError) throw cause;
       const code = (cause as { code?: string }).code;
       if (code !== "Z_BUF_ERROR" || input.length < room) {
-        throw corrupt(from, `has an entry that does not inflate (${code})`, cause);
+        throw corrupt(from, "has an entry that does not inflate", cause);
       }
       room = room * 2 + 4096;
     }

@@ -68,8 +68,11 @@ export function openObjectSources(
     try {
       names = readdirSync(directory);
     } catch (cause) {
-      if ((cause as { code?: string }).code !== "ENOENT") {
-        throw new AgentqError("io-error", `Cannot list ${directory}.`, { cause });
+      const { code } = cause as { code?: string };
+      if (code !== "ENOENT") {
+        throw new AgentqError("io-error", `Cannot list ${directory} (${code ?? cause}).`, {
+          cause,
+        });
       }
     }
     const known = new Map((source.packs ?? []).map((pack) => [pack.path, pack]));

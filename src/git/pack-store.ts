@@ -47,7 +47,7 @@ export function temporaryFile(
     } catch (cause) {
       const code = (cause as { code?: string }).code;
       if (code !== "ENOENT" || attempt > 0) {
-        throw new AgentqError("io-error", `Cannot write to ${packDirectory} (${code}).`, {
+        throw new AgentqError("io-error", `Cannot write to ${packDirectory} (${code || cause}).`, {
           cause,
           details: { path: packDirectory, errno: code },
         });

@@ -176,7 +176,7 @@ export function withPackedRefs<T>(commonDir: string, work: (refs: PackedRefs) =>
   } catch (cause) {
     const code = (cause as { code?: string }).code;
     if (code === "ENOENT" || code === "ENOTDIR") return work(NONE);
-    throw new AgentqError("io-error", `Cannot open ${path} (${code}).`, {
+    throw new AgentqError("io-error", `Cannot open ${path} (${code || cause}).`, {
       cause,
       details: { path },
     });

@@ -78,7 +78,11 @@ export function updateRef(home: RefHome, change: RefChange): void {
     if (change.old !== undefined && current !== change.old) {
       throw new AgentqError(
         "ref-moved",
-        `${name} is at ${current ?? "nothing"}, not at ${change.old ?? "nothing"} as expected.`,
+        current === null
+          ? `${name} is gone; it was at ${change.old}.`
+          : change.old === null
+          ? `${name} is there already, at ${current}.`
+          : `${name} is at ${current}, not at ${change.old} as expected.`,
         { details: { ref: name, expected: change.old, actual: current } },
       );
     }
@@ -133,10 +137,14 @@ function withLock(path: string, name: string, work: () => void): void {
   } catch (cause) {
     if (cause instanceof AgentqError) throw cause;
     const code = (cause as { code?: string }).code;
-    throw new AgentqError("io-error", `Cannot change ${name} (${code ?? cause}).`, {
-      cause,
-      details: { ref: name, errno: code },
-    });
+    throw new AgentqError(
+      "io-error",
+      `Cannot change ${name} in ${dirname(path)} (${code ?? cause}).`,
+      {
+        cause,
+        details: { ref: name, errno: code },
+      },
+    );
   } finally {
     releaseLock(path);
   }

@@ -56,7 +56,7 @@ export function readLooseRef(dirs: RefDirectories, name: string): RefValue | nul
     if (["ENOENT", "ENOTDIR", "EISDIR"].includes(code)) {
       return name === "HEAD" ? linkedHead(path) : null;
     }
-    throw new AgentqError("io-error", `Cannot read the ref ${name} (${code}).`, {
+    throw new AgentqError("io-error", `Cannot read the ref ${name} (${code || cause}).`, {
       cause,
       details: { ref: name, path },
     });
@@ -129,7 +129,7 @@ function* looseNames(dirs: RefDirectories, directory: string, prefix: string): G
   } catch (cause) {
     const code = (cause as { code?: string }).code ?? "";
     if (["ENOENT", "ENOTDIR"].includes(code)) return;
-    throw new AgentqError("io-error", `Cannot list ${base} (${code}).`, {
+    throw new AgentqError("io-error", `Cannot list ${base} (${code || cause}).`, {
       cause,
       details: { path: base },
     });

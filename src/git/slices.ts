@@ -59,7 +59,7 @@ export function createSlicePool(budget: number, maxOpen = 128): SlicePool {
     } catch (cause) {
       const code = (cause as { code?: string }).code;
       if (code === "ENOENT" || code === "ESTALE") throw new FileVanished(path);
-      throw new AgentqError("io-error", `Cannot open ${path} (${code}).`, {
+      throw new AgentqError("io-error", `Cannot open ${path} (${code || cause}).`, {
         cause,
         details: { path },
       });
@@ -88,7 +88,7 @@ export function createSlicePool(budget: number, maxOpen = 128): SlicePool {
           forget(path);
           throw new FileVanished(path);
         }
-        throw new AgentqError("io-error", `Cannot read ${path} (${code}).`, {
+        throw new AgentqError("io-error", `Cannot read ${path} (${code || cause}).`, {
           cause,
           details: { path },
         });

@@ -147,19 +147,33 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     async find(chain, head, number, signal) {
       let at = head;
       if (number < 0 || number > numberOf(at)) {
-        throw corruptChain(chain, head.oid, `is ticket ${numberOf(at)}, before ticket ${number}`);
+        throw corruptChain(
+          chain,
+          head.oid,
+          `is ticket ${numberOf(at)}: ticket ${number} isn't before it`,
+        );
       }
       while (numberOf(at) > number) {
         const jump = jumpTowards(at.message.agentq?.skip, numberOf(at), number);
         if (jump === null) {
           const previous = await reader.before(chain, at, signal);
-          if (!previous) throw corruptChain(chain, at.oid, `leads to genesis before ${number}`);
+          if (!previous) {
+            throw corruptChain(
+              chain,
+              at.oid,
+              `begins the chain, and there is no ticket ${number} before it`,
+            );
+          }
           at = previous;
           continue;
         }
         const [landed] = await reader.read(chain, [jump.oid], signal);
         if (!landed || numberOf(landed) !== jump.number) {
-          throw corruptChain(chain, at.oid, `names ${jump.oid} as ticket ${jump.number}`);
+          throw corruptChain(
+            chain,
+            at.oid,
+            `says that ${jump.oid} is ticket ${jump.number}, which it isn't`,
+          );
         }
         at = landed;
       }
@@ -223,7 +237,9 @@ async function contentsOf(
     if (stat === null) continue;
     const { type, size } = stat;
     if (type !== "commit") throw corruptChain(chain, oid, `is a ${type}, not a commit`);
-    if (size > MAX_COMMIT_BYTES) throw corruptChain(chain, oid, `has ${size} bytes`);
+    if (size > MAX_COMMIT_BYTES) {
+      throw corruptChain(chain, oid, `has ${size} bytes, more than any client writes`);
+    }
     found.set(oid, objects.read(oid).data);
   }
   return found;
@@ -235,7 +251,7 @@ async function decode(
   content: Uint8Array,
 ): Promise<Entry<ChainName> | GenesisEntry> {
   if (content.length > MAX_COMMIT_BYTES) {
-    throw corruptChain(chain, oid, `has ${content.length} bytes`);
+    throw corruptChain(chain, oid, `has ${content.length} bytes, more than any client writes`);
   }
   const commit = parseChainCommit(chain, oid, content);
   const message = await decodeMessage(chain, oid, commit.message);
@@ -245,13 +261,20 @@ async function decode(
   }
   const second = commit.parents[1];
   if (message.kind === "ticket" && second !== message.candidate) {
-    throw corruptChain(chain, oid, `names candidate ${message.candidate}, its parent is ${second}`);
+    const parent = second === undefined ? "no second parent" : `the second parent ${second}`;
+    throw corruptChain(chain, oid, `names the candidate ${message.candidate} and has ${parent}`);
   }
   if (message.kind === "result" && (message.landed ?? undefined) !== second) {
-    throw corruptChain(chain, oid, `says landed ${message.landed}, its parent is ${second}`);
+    const landed = message.landed ? `says that ${message.landed}` : "says that nothing";
+    const parent = second === undefined ? "no second parent" : `the second parent ${second}`;
+    throw corruptChain(chain, oid, `${landed} was landed and has ${parent}`);
   }
   if (message.kind === "result" && (message.reason === "landed") !== (second !== undefined)) {
-    throw corruptChain(chain, oid, "has a reason that doesn't fit what it landed");
+    throw corruptChain(
+      chain,
+      oid,
+      `gives the reason ${JSON.stringify(message.reason)} and landed ${second ?? "nothing"}`,
+    );
   }
 
   return { oid, parents: commit.parents, seconds: commitTime(commit), message };

@@ -218,8 +218,13 @@ export async function resumeQueue(
     if (acceptTip !== null && now.tip !== acceptTip) {
       throw new AgentqError(
         "tip-moved",
-        `branch ${JSON.stringify(queue.names.branchName)} is at ${now.tip ?? "nothing"}, ` +
-          `not at ${acceptTip}`,
+        now.tip === null
+          ? `there is no branch ${
+            JSON.stringify(queue.names.branchName)
+          }, at ${acceptTip} or elsewhere`
+          : `branch ${
+            JSON.stringify(queue.names.branchName)
+          } is at ${now.tip}, not at ${acceptTip}`,
         { details: { tip: now.tip, acceptTip } },
       );
     }

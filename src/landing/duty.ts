@@ -205,7 +205,7 @@ function tell(turn: Turn, snapshot: Snapshot, ticket: number | null): string | n
         `leaving it to another lander for a moment`;
     }
     case "lost":
-      return "the lock was taken over by another lander; nothing was published by this one";
+      return `stopped landing: ${turn.because}`;
     default:
       return null;
   }

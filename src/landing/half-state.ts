@@ -65,12 +65,16 @@ export async function assertPublication(
     throw corruptChain(
       "done",
       oid,
-      `names candidate ${message.candidate}, ticket ${message.ticket} is ${candidate}`,
+      `is the result of ${message.candidate}, but ticket ${message.ticket} is for ${candidate}`,
     );
   }
   for (const part of message.tip === NO_TIP ? [candidate] : [message.tip, candidate]) {
     if (!await workshop.contains(landed, part, signal)) {
-      throw corruptChain("done", oid, `says that ${landed} was landed, which lacks ${part}`);
+      throw corruptChain(
+        "done",
+        oid,
+        `says that ${landed} was landed, which doesn't contain ${part}`,
+      );
     }
   }
 }

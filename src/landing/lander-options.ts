@@ -22,7 +22,9 @@ export interface LanderOptions {
 
 /** Why a lander stopped. */
 export type Stop =
-  | { readonly why: "idle" | "until" | "max" | "lost" }
+  | { readonly why: "idle" | "until" | "max" }
+  /** The lock is no longer ours: nothing was published by this lander. */
+  | { readonly why: "lost"; readonly because: string }
   | { readonly why: "paused"; readonly by: string; readonly reason: string | null }
   /** The ticket is left to another lander. */
   | { readonly why: "left"; readonly ticket: number; readonly because: string }

@@ -49,7 +49,7 @@ export async function landTickets(
   for (;;) {
     throwIfAborted(signal);
     const snapshot = await reread(queue, held, signal);
-    if (snapshot === null) return { why: "lost" };
+    if (snapshot === null) return lostLock(held);
     const control = held.control();
     if (control.paused) return { why: "paused", ...pausedBy(control) };
 
@@ -84,7 +84,7 @@ export async function landTickets(
     ) {
       const outcome = await judge(held, { snapshot, landed, ticket }, options);
       if (outcome === "again") continue;
-      if (outcome === "lost") return { why: "lost" };
+      if (outcome === "lost") return lostLock(held);
       if (outcome.kind === "stop") return outcome.stop;
       judged = { ticket: ticket.oid, tip: snapshot.tip, startedAt, verdict: outcome.verdict };
     }
@@ -108,6 +108,10 @@ export async function landTickets(
     landedHere++;
     judged = null;
   }
+}
+
+function lostLock(held: HeldLock): Stop {
+  return { why: "lost", because: (held.signal.reason as Error).message };
 }
 
 /** What moves when anybody makes progress. */
@@ -136,8 +140,9 @@ function rewound(queue: Queue, snapshot: Snapshot, anchor: Oid): AgentqError {
   const branch = JSON.stringify(queue.names.branchName);
   return new AgentqError(
     "branch-rewound",
-    `branch ${branch} is at ${snapshot.tip ?? "nothing"} and no longer contains ${anchor}, ` +
-      `which the queue landed`,
+    snapshot.tip === null
+      ? `branch ${branch} is gone, and with it ${anchor}, which the queue landed`
+      : `branch ${branch} is at ${snapshot.tip} and no longer contains ${anchor}, which the queue landed`,
     { details: { branch: queue.names.branchName, tip: snapshot.tip, landed: anchor } },
   );
 }

@@ -190,9 +190,9 @@ function hold(
         lose(
           new AgentqError(
             "lease-lost",
-            `the lock was taken over by ${
-              holderOf(snapshot.lock) ?? "nobody"
-            }; nothing was published`,
+            holderOf(snapshot.lock) === null
+              ? "the lock was released by somebody else; nothing was published"
+              : `the lock was taken over by ${holderOf(snapshot.lock)}; nothing was published`,
             { details: { holder: holderOf(snapshot.lock) } },
           ),
         );
@@ -255,9 +255,11 @@ function hold(
       await lock.observe(await readSnapshot(queue));
       return soon;
     } catch (error) {
-      const reason = error instanceof AgentqError
-        ? error
-        : new AgentqError("internal", String((error as Error)?.message ?? error), { cause: error });
+      const reason = error instanceof AgentqError ? error : new AgentqError(
+        (error as { syscall?: unknown } | null)?.syscall ? "io-error" : "internal",
+        `the lock could not be renewed: ${(error as Error)?.message ?? error}`,
+        { cause: error },
+      );
       if (!reason.retryable) lose(reason);
       else if (clock.monotonic() - renewedAt > ttl) {
         lose(

@@ -4,6 +4,7 @@
  */
 import * as z from "zod/mini";
 import type { ChainName } from "./messages.ts";
+import { shapeProblem } from "./shape-problem.ts";
 
 /** Builds something once, when it is first asked for: schemas cost start-up, and a run needs few. */
 function once<T>(build: () => T): () => T {
@@ -141,6 +142,5 @@ export function problemOf(chain: ChainName, value: unknown): string | null {
   const genesis = kind === "genesis" && chain !== "lock";
   const parsed = (genesis ? genesisSchema : ENTRY_SCHEMAS[chain])().safeParse(value);
   if (parsed.success) return null;
-  const issue = parsed.error.issues[0];
-  return `${issue?.path.map(String).join(".") || "the message"}: ${issue?.message}`;
+  return shapeProblem(value, parsed.error.issues[0]);
 }

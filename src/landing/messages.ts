@@ -70,14 +70,18 @@ export async function decodeMessage<C extends ChainName>(
   }
   const message = value as MessageOf[C] | Genesis;
   if (message.kind === "genesis" && message.chain !== chain) {
-    throw corruptChain(chain, commit, `is not the genesis of ${chain}`);
+    throw corruptChain(chain, commit, `is the genesis of ${JSON.stringify(message.chain)}`);
   }
   return message;
 }
 
 function parseMessage(chain: ChainName, commit: Oid, bytes: Uint8Array): unknown {
   if (bytes.length > MAX_MESSAGE_BYTES) {
-    throw corruptChain(chain, commit, `has a message of ${bytes.length} bytes`);
+    throw corruptChain(
+      chain,
+      commit,
+      `has a message of ${bytes.length} bytes, more than any client writes`,
+    );
   }
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));

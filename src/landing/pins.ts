@@ -11,6 +11,7 @@ import { AgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isFileMode, parseTree } from "../git/tree.ts";
 import type { ObjectReader, Oid } from "../git/types.ts";
+import { shapeProblem } from "./shape-problem.ts";
 
 export const PINS_FILE = "agentq.json";
 const MAX_PINS_BYTES = 256 * 1024;
@@ -53,7 +54,9 @@ export function readPins(objects: ObjectReader, tree: Oid): Pins {
   if (entry === null) return NO_PINS;
   if (!entry.file) throw invalid("is not a file");
   const { size } = objects.stat(entry.oid);
-  if (size > MAX_PINS_BYTES) throw invalid(`has ${size} bytes`);
+  if (size > MAX_PINS_BYTES) {
+    throw invalid(`has ${size} bytes, and no more than ${MAX_PINS_BYTES} are read`);
+  }
   let value: unknown;
   try {
     value = JSON.parse(Buffer.from(objects.read(entry.oid).data).toString("utf8"));
@@ -62,8 +65,7 @@ export function readPins(objects: ObjectReader, tree: Oid): Pins {
   }
   const parsed = pinsSchema.safeParse(value);
   if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    throw invalid(`is not valid: ${issue?.path.map(String).join(".") || "it"}: ${issue?.message}`);
+    throw invalid(`is not valid: ${shapeProblem(value, parsed.error.issues[0])}`);
   }
   const { verify, verifyTimeout, ticketCommands, sandbox } = parsed.data;
   return {

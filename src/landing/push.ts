@@ -113,12 +113,15 @@ export function createRetry(
       if (still >= STUCK_AFTER) {
         throw new AgentqError(
           "origin-stuck",
-          `${what}: the origin says a ref moved, but it didn't`,
+          `${what}: the origin refuses every push because a ref has moved, and none has`,
         );
       }
       const late = unknown > 0 && clock.monotonic() - began > patience;
       if (unknown >= UNKNOWN_AFTER || late) {
-        throw new AgentqError("push-unknown", `${what}: the origin's answers keep getting lost`);
+        throw new AgentqError(
+          "push-unknown",
+          `${what}: the connection to the origin broke before it answered, again and again`,
+        );
       }
       const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
       await clock.sleep(clock.random() * bound, signal);

@@ -53,6 +53,22 @@ const WATCHED =
   `(exec >/dev/null 2>&1 </dev/null; true <&3 || exit; read -r _ <&3; kill -9 -$$) & ` +
   `exec 3<&- && exec sh -c "$1"`;
 
+const WHY_NOT_STARTED: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such program on PATH here",
+  EACCES: "it may not be executed here",
+  E2BIG: "its command line and environment are longer than the system allows",
+};
+
+/** The error for a program that the system didn't start. */
+export function notStarted(program: string, cause: unknown): AgentqError {
+  const { code: errno, message } = cause as NodeJS.ErrnoException;
+  const why = WHY_NOT_STARTED[errno ?? ""] ?? errno ?? message;
+  return new AgentqError("command-not-started", `${program} could not be started: ${why}`, {
+    cause,
+    details: { program, errno },
+  });
+}
+
 /**
  * Runs `command` with `sh -c` in its own process group, standard input closed unless `input` is given.
  *
@@ -121,10 +137,7 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
     child.once("error", (cause) =>
       settle(() =>
         reject(
-          new AgentqError("command-not-started", `${words[0]} could not be started`, {
-            cause,
-            details: { program: words[0], errno: (cause as NodeJS.ErrnoException).code },
-          }),
+          notStarted(words[0]!, cause),
         )
       ));
     child.once("exit", (code, killedBy) => {

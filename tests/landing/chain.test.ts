@@ -73,6 +73,88 @@ async function headOf(fake: FakeOrigin, head: Oid) {
   return { chains, entry: entry as TicketEntry };
 }
 
+describe("a corrupt entry is described in words", () => {
+  const id = "1".repeat(40);
+  const ticket = { kind: "ticket", ticket: 0, candidate: id, submitter: "s", verify_cmd: null };
+  const result = {
+    kind: "result",
+    ticket: 0,
+    candidate: id,
+    submitter: "s",
+    lander: "l",
+    tip: id,
+    landed: null,
+    reason: "cancelled",
+  };
+  const parent = "2".repeat(40);
+  const cases: [
+    what: string,
+    chain: "queue" | "done",
+    message: object,
+    parents: string[],
+    said: string,
+  ][] = [
+    ["no candidate", "queue", ticket, [parent], `candidate ${id} and has no second parent`],
+    ["another candidate", "queue", ticket, [parent, parent], `has the second parent ${parent}`],
+    ["nothing landed, a parent", "done", result, [parent, id], "says that nothing was landed"],
+    [
+      "landed, and no parent",
+      "done",
+      { ...result, landed: id, reason: "landed" },
+      [parent],
+      `says that ${id} was landed and has no second parent`,
+    ],
+    [
+      "a reason of its own",
+      "done",
+      { ...result, reason: "landed" },
+      [parent],
+      'gives the reason "landed" and landed nothing',
+    ],
+    [
+      "a field missing",
+      "queue",
+      { ...ticket, ticket: undefined },
+      [parent, id],
+      '"ticket" is missing',
+    ],
+    ["a field null", "queue", { ...ticket, submitter: null }, [parent, id], '"submitter" is null'],
+    [
+      "an id that is none",
+      "queue",
+      { ...ticket, candidate: "x" },
+      [parent, id],
+      '"candidate" is "x", which is not an object id',
+    ],
+    ["another kind", "queue", result, [parent, id], '"kind" is "result"'],
+    [
+      "another chain's genesis",
+      "done",
+      { kind: "genesis", chain: "queue" },
+      [],
+      'genesis of "queue"',
+    ],
+  ];
+  for (const [what, chain, message, parents, said] of cases) {
+    test(what, async () => {
+      const fake = createFakeOrigin();
+      const { oid, content } = chainCommit(parents, message as never, 1);
+      fake.objects.set(oid, { type: "commit", data: content });
+      await assert.rejects(
+        createChainReader(fake.as("reader")).read(chain, [oid]),
+        (error: unknown) => {
+          assert.ok(corrupt(error));
+          const text = (error as Error).message;
+          assert.ok(text.includes(said), text);
+          assert.ok(text.includes(oid), text);
+          assert.doesNotMatch(text, /undefined|Invalid input|\[object/);
+          return true;
+        },
+      );
+    });
+  }
+});
+
 describe("skip lists", () => {
   test("lead from any entry to any older one, by strictly nearer steps", () => {
     fc.assert(fc.property(fc.integer({ min: 1, max: 3000 }), fc.nat(), (length, pick) => {

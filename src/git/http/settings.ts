@@ -88,7 +88,7 @@ export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
       const code = (cause as { code?: string }).code;
       throw new AgentqError(
         "config-invalid",
-        `${key} names ${path}, which can't be read (${code}).`,
+        `${key} names ${path}, which can't be read (${code || cause}).`,
         {
           cause,
         },

@@ -4,9 +4,9 @@
  * the terminal whom ssh may ask.
  */
 import process from "node:process";
-import { AgentqError } from "../../errors.ts";
 import { nodeChildProcess } from "../../platform/builtins.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
+import { notStarted } from "../../platform/process.ts";
 import type { GitConfig } from "../config.ts";
 import {
   type Channel,
@@ -149,10 +149,7 @@ function childChannel(
       clearTimeout(timer);
       const word = firstWord(program);
       if (failure !== null || (!received && end?.exit === 127 && absent(word, env))) {
-        return new AgentqError("command-not-started", `${word || "ssh"} could not be started`, {
-          cause: failure,
-          details: { program: word },
-        });
+        return notStarted(word || "ssh", failure ?? { code: "ENOENT" });
       }
       const { exit = null, killedBy = null } = end ?? {};
       return sshFault({ exit, killedBy, stderr: said(), name, command, opened: received });
