@@ -75,6 +75,8 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
     },
   };
   const reading = readingOver(wire, options);
+  /** Answers that nobody waits for any more; a hook there may still be talking. */
+  const lingering = new Set<AbortController>();
 
   return {
     kind: "http",
@@ -94,15 +96,19 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
             const advertisement = await receivePack(signal);
             const { capabilities } = advertisement;
             checkPushCapabilities(capabilities, server.name);
+            const ending = new AbortController();
             return {
               capabilities,
               tips: branchTips(advertisement),
               async send(body, sendOptions) {
+                const { signal: asked } = sendOptions;
+                const signal = asked ? AbortSignal.any([asked, ending.signal]) : ending.signal;
                 return pktReader(
-                  await server.call("git-receive-pack", body, sendOptions),
+                  await server.call("git-receive-pack", body, { ...sendOptions, signal }),
                   server.name,
                 );
               },
+              leave: () => void lingering.add(ending),
             };
           },
         },
@@ -110,6 +116,9 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
         objects,
         pushing,
       ),
-    close: () => server.close(),
+    close() {
+      for (const ending of lingering) ending.abort();
+      server.close();
+    },
   };
 }

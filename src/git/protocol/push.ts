@@ -38,6 +38,8 @@ export interface PushSession {
     body: Uint8Array | (() => Iterable<Uint8Array>),
     options: { signal?: AbortSignal; onSent: () => void },
   ): Promise<PktReader>;
+  /** The report was read, and the answer goes on: nobody reads it any more. */
+  leave(): void;
 }
 
 export interface PushWire {
@@ -58,6 +60,11 @@ const MAX_TIPS = 1024;
 const MAX_NEAR = 64;
 /** Pauses before looking again whether a refused push was a lost race, in milliseconds. */
 const SECOND_LOOKS = [100, 400];
+/**
+ * How long the server may be silent behind its report, in milliseconds. The connection ends with the
+ * last process that a hook has left running, which may be never; what became of the push is known.
+ */
+const QUIET_MS = 2_000;
 
 /** See {@link PushOutcome}. @throws typed errors for everything that happened before the push was sent */
 export async function pushOver(
@@ -92,11 +99,13 @@ export async function pushOver(
   let report: PushReport;
   try {
     const reader = await session.send(bounded(body), { signal, onSent: () => sent = true });
+    let left = false;
     try {
       report = await readPushReport(reader, capabilities, wire.name);
-      while (await reader.packet() !== null);
+      left = !await heardOut(report);
     } finally {
-      await reader.close();
+      if (left) session.leave();
+      else await reader.close();
     }
   } catch (error) {
     if (!sent) throw signal?.aborted ? abortReason(signal) : error;
@@ -108,6 +117,26 @@ export async function pushOver(
     return { status: "unknown", message: `${wire.name} did not report on every ref` };
   }
   return await refusedOrLost(wire, updates, report, signal);
+}
+
+/** Waits for the end of the answer as long as something is said. False when it was given up. */
+async function heardOut(report: PushReport): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  // A connection that breaks now takes nothing back.
+  const ended = report.rest().then(() => true, () => true);
+  try {
+    for (;;) {
+      const said = report.remoteOutput().length;
+      const quiet = new Promise<boolean>((resolve) => {
+        timer = setTimeout(() => resolve(false), QUIET_MS);
+      });
+      if (await Promise.race([ended, quiet])) return true;
+      clearTimeout(timer);
+      if (report.remoteOutput().length === said) return false;
+    }
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Commits that `wants` reach, nearest first, as far as the server is not known to have them. */
@@ -160,6 +189,12 @@ function afterSending(error: unknown, name: string, updates: readonly RefUpdate[
   return { status: "unknown", message: `${name} gave no report on the push: ${why}`, cause: error };
 }
 
+/** Git says no more than this of a ref that the server hides. */
+function explained({ ref, reason }: { ref: string; reason: string }) {
+  const silent = reason === "atomic transaction failed";
+  return { ref, reason: silent ? `${reason} (is it hidden there by transfer.hideRefs?)` : reason };
+}
+
 async function refusedOrLost(
   wire: PushWire,
   updates: readonly RefUpdate[],
@@ -193,9 +228,10 @@ async function refusedOrLost(
     };
   }
   const refs = report.refused.length > 0
-    ? report.refused
+    ? report.refused.map(explained)
     : names.map((ref) => ({ ref, reason: `unpack ${report.unpack}` }));
   const first = refs[0]!;
   const message = report.unpack === "ok" ? `${first.ref}: ${first.reason}` : report.unpack;
-  return { status: "refused", message, remoteOutput: report.remoteOutput, refs };
+  const remoteOutput = report.remoteOutput();
+  return { status: "refused", message, remoteOutput, refs };
 }

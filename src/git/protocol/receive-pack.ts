@@ -18,7 +18,10 @@ export interface PushReport {
   readonly unpack: string;
   readonly ok: readonly string[];
   readonly refused: readonly { ref: string; reason: string }[];
-  readonly remoteOutput: string;
+  /** What hooks have said so far. */
+  remoteOutput(): string;
+  /** Reads on to the end of the answer: post-receive hooks speak behind the report. */
+  rest(): Promise<void>;
 }
 
 const MAX_OUTPUT = 1 << 20;
@@ -88,7 +91,14 @@ export async function readPushReport(
     } else if (!text.startsWith("option ")) throw broken(from, "sends a malformed report");
   }
   if (unpack === null) throw broken(from, "sends an empty report");
-  // What hooks still say comes behind the report.
-  if (lines !== reader) { while (await lines.packet() !== null); }
-  return { unpack, ok, refused, remoteOutput };
+  return {
+    unpack,
+    ok,
+    refused,
+    remoteOutput: () => remoteOutput,
+    async rest() {
+      if (lines !== reader) { while (await lines.packet() !== null); }
+      while (await reader.packet() !== null);
+    },
+  };
 }

@@ -23,6 +23,8 @@ export function openStreamOrigin(
   const uploads = uploadsOver(dial, AGENT, limits);
   const reading = readingOver(uploads, options);
   const pushing = new Set<Session>();
+  /** Connections whose push is over, with a hook that isn't. */
+  const lingering = new Set<Session>();
 
   async function push(
     updates: readonly RefUpdate[],
@@ -37,13 +39,13 @@ export function openStreamOrigin(
       const lost = lostAlready(updates, session);
       if (lost !== null) {
         session.finish();
-        return lost;
+        return await hiddenFromReaders(lost, signal) ?? lost;
       }
       const outcome = await session.limited(
         () => pushOver(wire(session), updates, objects, pushOptions),
         signal,
       );
-      session.channel.finish();
+      if (!lingering.has(session)) session.channel.finish();
       return withSaid(outcome, session);
     } catch (error) {
       session.destroy();
@@ -66,8 +68,26 @@ export function openStreamOrigin(
           body: Uint8Array | (() => Iterable<Uint8Array>),
           { onSent }: { onSent: () => void },
         ) => send(session, body, onSent),
+        leave: () => void lingering.add(session),
       }),
   });
+
+  /** A ref that only who pushes is shown would be lost again and again. */
+  async function hiddenFromReaders(
+    { refs }: Extract<PushOutcome, { status: "lost" }>,
+    signal: AbortSignal | undefined,
+  ): Promise<PushOutcome | null> {
+    const seen = (await reading.refs(refs, signal)).refs;
+    const hidden = refs.filter((ref) => !seen.has(ref));
+    if (hidden.length === 0) return null;
+    const reason = "the server hides this ref from readers (uploadpack.hideRefs)";
+    return {
+      status: "refused",
+      message: `${hidden[0]}: ${reason}`,
+      remoteOutput: "",
+      refs: hidden.map((ref) => ({ ref, reason })),
+    };
+  }
 
   return {
     kind: dial.kind,
@@ -79,7 +99,7 @@ export function openStreamOrigin(
     push,
     close() {
       uploads.close();
-      for (const session of pushing) session.destroy();
+      for (const session of [...pushing, ...lingering]) session.destroy();
       dial.close();
     },
   };
@@ -122,7 +142,10 @@ function untilFlush(reader: PktReader): PktReader {
 }
 
 /** A ref that the server shows elsewhere than we left it: nothing need be sent to lose. */
-function lostAlready(updates: readonly RefUpdate[], session: Session): PushOutcome | null {
+function lostAlready(
+  updates: readonly RefUpdate[],
+  session: Session,
+): Extract<PushOutcome, { status: "lost" }> | null {
   const { advertisement } = session;
   if (advertisement.version === 2) return null;
   const { refs } = advertisement.snapshot;

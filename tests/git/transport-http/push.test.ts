@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { spawnSync } from "node:child_process";
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { test } from "node:test";
@@ -206,6 +206,34 @@ test("an answer that is cut off after the push was applied is unknown, not an er
       }]);
       assert.equal(outcome.status, "unknown");
       assert.equal(git(bare, "rev-parse", "main"), keep === 0 ? second : first);
+    }
+  }));
+
+test("what post-receive leaves running is not waited for", () =>
+  withServer(async ({ bare, work, first, push, origin }) => {
+    hook(
+      bare,
+      "post-receive",
+      `#!/bin/sh\necho said\nmkfifo hold\n(read -r line < hold; echo "$line" > heard) &\n`,
+    );
+    const second = commit(work, "second");
+    assert.deepEqual(await push([{ ref: "refs/heads/main", old: first, new: second }]), {
+      status: "won",
+    });
+    origin.close();
+    writeFileSync(join(bare, "hold"), "go\n");
+    while (!existsSync(join(bare, "heard"))) await new Promise((done) => setTimeout(done, 10));
+  }));
+
+test("a chain that is hidden from readers or from all is refused by name", () =>
+  withServer(async ({ bare, first, push }) => {
+    git(bare, "update-ref", "refs/weave/main/queue", first);
+    for (const key of ["uploadpack.hideRefs", "transfer.hideRefs"]) {
+      git(bare, "config", key, "refs/weave");
+      const outcome = await push([{ ref: "refs/weave/main/queue", old: null, new: first }]);
+      assert.ok(outcome.status === "refused", `${key}: ${JSON.stringify(outcome)}`);
+      assert.match(outcome.message, /^refs\/weave\/main\/queue: /);
+      git(bare, "config", "--unset", key);
     }
   }));
 

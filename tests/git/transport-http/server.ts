@@ -73,6 +73,7 @@ export async function serveGit(
         QUERY_STRING: query,
         REQUEST_METHOD: exchange.method,
         REMOTE_USER: "tester",
+        HTTP_CONTENT_ENCODING: String(request.headers["content-encoding"] ?? ""),
         CONTENT_TYPE: request.headers["content-type"] ?? "",
         CONTENT_LENGTH: String(input.length),
         ...(server.oldProtocol ? {} : {
@@ -84,27 +85,29 @@ export async function serveGit(
     child.stdin.on("error", () => {});
     child.stdin.end(input);
     const output: Buffer[] = [];
-    child.stdout.on("data", (chunk: Buffer) => output.push(chunk));
+    let head: { status: number; headers: Record<string, string> } | null = null;
+    child.stdout.on("data", (chunk: Buffer) => {
+      // What comes is passed on as it comes: a hook may go on talking.
+      if (head !== null && !server.tamper) return void response.write(chunk);
+      output.push(chunk);
+      const all = Buffer.concat(output);
+      const end = all.indexOf("\r\n\r\n");
+      if (head !== null || end < 0) return;
+      head = parseHead(all.toString("latin1", 0, end));
+      output.splice(0, output.length, all.subarray(end + 4));
+      if (server.tamper) return;
+      response.writeHead(head.status, head.headers);
+      response.write(output[0]!);
+    });
     await new Promise((resolve) => child.on("close", resolve));
-    const all = Buffer.concat(output);
-    const end = all.indexOf("\r\n\r\n");
-    const headers: Record<string, string> = {};
-    let status = 200;
-    for (const line of all.toString("latin1", 0, end).split("\r\n")) {
-      const colon = line.indexOf(":");
-      const [name, value] = [line.slice(0, colon), line.slice(colon + 1).trim()];
-      if (name === "Status") status = Number(value.slice(0, 3));
-      else headers[name] = value;
-    }
-    let body: Buffer = all.subarray(end + 4);
-    let cut = false;
-    if (server.tamper) {
-      const changed = server.tamper(exchange, body);
-      cut = changed.cut ?? false;
-      // A length that is never reached, so that a cut is one to the client.
-      headers["Content-Length"] = String(cut ? body.length + 1 : changed.body.length);
-      body = changed.body;
-    }
+    if (!server.tamper) return void response.end();
+    const { status, headers } = head!;
+    let body: Buffer = Buffer.concat(output);
+    const changed = server.tamper(exchange, body);
+    const cut = changed.cut ?? false;
+    // A length that is never reached, so that a cut is one to the client.
+    headers["Content-Length"] = String(cut ? body.length + 1 : changed.body.length);
+    body = changed.body;
     response.writeHead(status, headers);
     response.write(body);
     if (cut) setTimeout(() => response.destroy(), 20);
@@ -135,4 +138,17 @@ export async function serveGit(
     },
   };
   return server;
+}
+
+/** The head of a CGI program's answer. */
+function parseHead(text: string): { status: number; headers: Record<string, string> } {
+  const headers: Record<string, string> = {};
+  let status = 200;
+  for (const line of text.split("\r\n")) {
+    const colon = line.indexOf(":");
+    const [name, value] = [line.slice(0, colon), line.slice(colon + 1).trim()];
+    if (name === "Status") status = Number(value.slice(0, 3));
+    else headers[name] = value;
+  }
+  return { status, headers };
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, readFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { after, describe, test } from "node:test";
@@ -10,7 +11,12 @@ import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, RefUpdate } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
-import { type SshServer, startDaemon, startSshd } from "../../helpers/git-servers.ts";
+import {
+  type SshServer,
+  type SshServerOptions,
+  startDaemon,
+  startSshd,
+} from "../../helpers/git-servers.ts";
 
 interface Place {
   /** Where agents find a repository of `root`. */
@@ -30,23 +36,29 @@ const overSsh = (server: SshServer, env: Record<string, string>): Place => ({
 });
 
 const PATH = process.env.PATH ?? "/usr/bin:/bin";
+
+/**
+ * By the system's ssh, over one login as its ControlPersist gives it: that each connection can have a
+ * login of its own is shown in ssh.test.ts, and a hundred of them show no more.
+ */
+async function bySystem(options?: SshServerOptions): Promise<Place> {
+  const server = await startSshd(options);
+  const path = join(tempDir("aq-"), "c");
+  const ssh = `${server.ssh} -o ControlMaster=auto -o ControlPath=${path} -o ControlPersist=60`;
+  servers.push({
+    stop() {
+      spawnSync("ssh", ["-o", `ControlPath=${path}`, "-O", "exit", "h"]);
+      return server.stop();
+    },
+  });
+  return overSsh(server, { PATH, GIT_SSH_COMMAND: ssh });
+}
+
 /** Each transport and each way in which a server meets it, started when first needed. */
 const places: Record<string, () => Promise<Place>> = {
-  "ssh, protocol 2": async () => {
-    const server = await startSshd();
-    servers.push(server);
-    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
-  },
-  "ssh, protocol 2 insisted upon": async () => {
-    const server = await startSshd({ acceptProtocol: false });
-    servers.push(server);
-    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
-  },
-  "ssh, git-shell with protocol 0": async () => {
-    const server = await startSshd({ acceptProtocol: false, restricted: true });
-    servers.push(server);
-    return overSsh(server, { PATH, GIT_SSH_COMMAND: server.ssh });
-  },
+  "ssh, protocol 2": () => bySystem(),
+  "ssh, protocol 2 insisted upon": () => bySystem({ acceptProtocol: false }),
+  "ssh, git-shell with protocol 0": () => bySystem({ acceptProtocol: false, restricted: true }),
   "embedded ssh": async () => {
     const server = await startSshd({ hashed: true });
     servers.push(server);
@@ -283,13 +295,52 @@ for (const [name, make] of Object.entries(places)) {
       async ({ bare, work, first, push, open }) => {
         const second = commit(work, "second", { c: "c\n" });
         // The parent of a hook is receive-pack.
-        hook(bare, "post-receive", "kill -9 $PPID\n");
+        const moved = `[ "$(git rev-parse refs/heads/main)" = ${second} ]`;
+        hook(
+          bare,
+          "reference-transaction",
+          `[ "$1" = committed ] && ${moved} && kill -9 $PPID\n:\n`,
+        );
         const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
         assert.equal(outcome.status, "unknown");
         assert.equal(git(bare, "rev-parse", "main"), second);
         const again = await open();
         assert.equal((await again.refs(["refs/heads/"])).refs.get("refs/heads/main"), second);
         again.close();
+        // After its report, its death is no news.
+        hook(bare, "reference-transaction", ":\n");
+        hook(bare, "post-receive", "kill -9 $PPID\n");
+        const third = commit(work, "third");
+        const later = await push([{ ref: "refs/heads/main", old: second, new: third }]);
+        assert.deepEqual(later, { status: "won" });
+      },
+    );
+
+    on(
+      "what post-receive leaves running is not waited for",
+      async ({ bare, work, first, push }) => {
+        // It ends only when it is told to, after the push.
+        const hold = `mkfifo hold; (read -r line < hold; echo "$line" > heard) &`;
+        hook(bare, "post-receive", `echo said >&2; ${hold}\n`);
+        const second = commit(work, "second");
+        const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]);
+        assert.deepEqual(outcome, { status: "won" });
+        writeFileSync(join(bare, "hold"), "go\n");
+        while (!existsSync(join(bare, "heard"))) await new Promise((done) => setTimeout(done, 10));
+      },
+    );
+
+    on(
+      "a chain that is hidden from readers or from all is refused by name",
+      async ({ bare, first, push }) => {
+        git(bare, "update-ref", "refs/weave/main/queue", first);
+        for (const key of ["uploadpack.hideRefs", "transfer.hideRefs"]) {
+          git(bare, "config", key, "refs/weave");
+          const outcome = await push([{ ref: "refs/weave/main/queue", old: null, new: first }]);
+          assert.ok(outcome.status === "refused", `${key}: ${JSON.stringify(outcome)}`);
+          assert.match(outcome.message, /^refs\/weave\/main\/queue: .*hid(es|den)/);
+          git(bare, "config", "--unset", key);
+        }
       },
     );
 
