@@ -94,6 +94,12 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
         description: "when the origin can't be reached, keep the submission here for later",
       },
       {
+        name: "create-branch",
+        kind: "boolean",
+        argvOnly: true,
+        description: "begin the branch with this commit where the origin doesn't have it",
+      },
+      {
         name: "again",
         kind: "boolean",
         argvOnly: true,

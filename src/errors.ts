@@ -137,6 +137,9 @@ export const ERROR_KINDS = {
   "branch-name-collision": {
     hint: "Rename one of the two branches, or give this queue another --namespace.",
   },
+  "branch-unknown": {
+    hint: "Correct --branch, or begin the branch with this commit: add --create-branch.",
+  },
   "corrupt-chain": {
     hint: "Someone wrote to the queue's refs by hand: look at that commit with git cat-file -p.",
   },

@@ -37,9 +37,14 @@ export async function run(
     session = await openSession(context);
   } catch (error) {
     if (flags.offline === true && flags["no-wait"] === true && isOutOfReach(error)) {
+      if (flags["create-branch"] !== true) await assertSeenBefore(context);
       return await keepForLater(context, request, me, error as AgentqError, flags.again === true);
     }
     throw error;
+  }
+  if (session.snapshot.tip === null && flags["create-branch"] !== true) {
+    const { assertBranchExists } = await import("../../src/landing/new-branch.ts");
+    await assertBranchExists(session.queue, session.snapshot, context.signal);
   }
   const submissions = await createSubmissions(context.stateDirectory);
   await deliverKept(context, session, submissions);
@@ -108,6 +113,21 @@ function assertFinished(repository: Repository): void {
 function isOutOfReach(error: unknown): boolean {
   return error instanceof AgentqError &&
     (error.retryable || isAgentqError(error, "origin-not-found"));
+}
+
+/** Out of the origin's reach the branches are those that the clone saw there last, if it ever looked. */
+async function assertSeenBefore({ branch, remote, repository }: Context): Promise<void> {
+  const { config, refs } = repository();
+  const prefix = `refs/remotes/${remote}/`;
+  // A clone of a single branch knows of no others, and one of a url has no such refs.
+  const sees = config.getAll(`remote.${remote}.fetch`)
+    .some((spec) => spec === `+refs/heads/*:${prefix}*`);
+  if (branch === null || !sees) return;
+  const seen = refs.list(prefix).map(({ name }) => name.slice(prefix.length))
+    .filter((name) => name !== "HEAD");
+  if (seen.length === 0 || seen.includes(branch)) return;
+  const { unknownBranch } = await import("../../src/landing/new-branch.ts");
+  throw unknownBranch(branch, `${remote}, when this clone last saw it,`, seen);
 }
 
 async function keepForLater(

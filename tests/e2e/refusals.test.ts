@@ -247,3 +247,44 @@ scenario("agentq.json pins checks at the tip that no ticket weakens", async () =
   assert.equal(readFileSync(log, "utf8"), "pinned\npinned\n");
   checkLaws(origin, { foreignVerify: true });
 });
+
+scenario("a branch that the origin doesn't have is made only when asked for", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const candidate = agentCommit(a, { "a.txt": "a\n" });
+  const before = git(origin.dir, "for-each-ref");
+  for (const extra of [[], ["--no-wait"], ["--again"]]) {
+    const { error } = await runJson(a, ["submit", "--branch", "mian", ...extra], 2);
+    assert.equal(error.code, "branch-unknown");
+    assert.match(error.message, /has no branch "mian"$/);
+    assert.match(error.hint, /"main".*--create-branch/);
+  }
+  assert.equal(git(origin.dir, "for-each-ref"), before);
+  assert.deepEqual((await runJson(a, ["status"])).submissions, []);
+
+  const made = await runJson(a, ["submit", "--branch", "feat/new", "--create-branch"]);
+  assert.equal(made.landed, candidate);
+  const next = agentCommit(a, { "b.txt": "b\n" });
+  assert.equal((await runJson(a, ["submit", "--branch", "feat/new"])).landed, next);
+});
+
+scenario("the first branch of an empty origin needs no asking", async () => {
+  const dir = join(tempDir("agentq-empty-"), "origin.git");
+  git("/", "init", "-q", "--bare", "-b", "main", dir);
+  const a = makeAgent(makeOrigin());
+  const candidate = agentCommit(a, { "a.txt": "a\n" });
+  const to = (branch: string) => ["submit", "--remote", dir, "--branch", branch];
+  assert.equal((await runJson(a, to("trunk"))).landed, candidate);
+  assert.equal(git(dir, "rev-parse", "trunk"), candidate);
+  assert.equal((await runJson(a, to("main"), 2)).error.code, "branch-unknown");
+});
+
+scenario("a commit kept offline is for a branch that the clone has seen", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  git(a.dir, "config", "remote.origin.url", "/does/not/exist.git");
+  const keep = (branch: string) => ["submit", "--no-wait", "--offline", "--branch", branch];
+  assert.equal((await runJson(a, keep("mian"), 2)).error.code, "branch-unknown");
+  assert.equal((await runJson(a, keep("main"))).reason, "offline");
+});
