@@ -144,12 +144,11 @@ async function keepForLater(
   const submissions = await createSubmissions(context.stateDirectory);
   const { fresh } = await keep(request, place, { clock: systemClock, me, submissions, again });
   context.progress.line(`${reason.message}`);
-  if (!fresh) context.progress.line("this commit was kept before");
   const document = documentOfQueued(request.candidate, null, "offline");
   context.print(
     document,
     () =>
-      `kept ${request.candidate.slice(0, 12)} on this machine; ` +
+      `${request.candidate.slice(0, 12)} is kept on this machine${fresh ? "" : " already"}; ` +
       `the next submit, wait, land or flush delivers it`,
   );
   return 0;
@@ -191,13 +190,19 @@ async function enqueueOnce(
     },
   );
   const number = numberOf(ticket);
-  if (!fresh) context.progress.line(`this commit was submitted before, as ticket ${number}`);
-  let answered = 0;
-  if (flags["no-wait"] === true) {
-    await forgetKnown(submissions, session, [record]);
-    answered = queued(context, request.candidate, number, 0);
-  } else context.progress.line(`queued ${request.candidate.slice(0, 12)} as ticket ${number}`);
-  return { number, record, answered };
+  const wait = flags["no-wait"] !== true;
+  const commit = request.candidate.slice(0, 12);
+  const done = number < snapshot.next;
+  if (!fresh) {
+    const then = wait && !done ? ": waiting for its result" : "";
+    context.progress.line(`${commit} was submitted before, as ticket ${number}${then}`);
+  } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
+  if (wait) return { number, record, answered: 0 };
+  await forgetKnown(submissions, session, [record]);
+  if (!done) return { number, record, answered: queued(context, request.candidate, number, 0) };
+  const result = await queue.chains.find("done", snapshot.done!, number, context.signal);
+  await submissions.forget([record]);
+  return { number, record, answered: answer(context, documentOfResult(result)) };
 }
 
 function queued(context: Context, candidate: Oid, ticket: number, code: number): number {

@@ -288,3 +288,29 @@ scenario("a commit kept offline is for a branch that the clone has seen", async 
   assert.equal((await runJson(a, keep("mian"), 2)).error.code, "branch-unknown");
   assert.equal((await runJson(a, keep("main"))).reason, "offline");
 });
+
+scenario("a commit submitted again is said to be what it is: waiting, or done", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const b = makeAgent(origin);
+  const candidate = agentCommit(a, { "a.txt": "a\n" });
+  const short = candidate.slice(0, 12);
+  await runJson(a, ["pause"]);
+  const first = await run(a, ["submit", "--no-wait"]);
+  assert.equal(first.stdout, `ticket 0: ${short} is queued\n`);
+  const again = await run(a, ["submit", "--no-wait"]);
+  assert.equal(again.stdout, `ticket 0: ${short} is queued\n`);
+  assert.match(again.stderr, /was submitted before, as ticket 0$/m);
+  const waiting = await run(a, ["submit", "--wait-timeout", "0.1"]);
+  assert.equal(waiting.status, 3);
+  assert.match(waiting.stderr, /was submitted before, as ticket 0: waiting for its result$/m);
+  assert.doesNotMatch(waiting.stderr, /^queued/m);
+
+  await runJson(b, ["resume"]);
+  await runJson(b, ["wait", "0"]);
+  const done = await run(a, ["submit", "--no-wait"]);
+  assert.equal(done.status, 0);
+  assert.match(done.stdout, new RegExp(`^ticket 0: landed ${short} as ${short}`));
+  assert.doesNotMatch(done.stdout + done.stderr, /queued|waiting/);
+  assert.deepEqual((await runJson(a, ["status"])).submissions, []);
+});
