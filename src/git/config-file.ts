@@ -9,6 +9,8 @@ export interface ConfigEntry {
 }
 
 const ESCAPES: Record<string, string> = { n: "\n", t: "\t", b: "\b", "\\": "\\", '"': '"' };
+/** Values without these are read as they stand, which nearly all are. */
+const SPECIAL = /["\\;#]/;
 const isSpace = (char: string) =>
   char === " " || char === "\t" || char === "\r" || char === "\f" || char === "\v";
 
@@ -51,6 +53,19 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
     if (source[++at] !== "]") throw bad();
     at++;
     return `${name.toLowerCase()}.${subsection}`;
+  }
+
+  /** The rest of the line without the spaces around it; null when it holds what needs a closer look. */
+  function readPlainValue(): string | null {
+    const newline = source.indexOf("\n", at);
+    let end = newline < 0 ? source.length : newline;
+    const line = source.slice(at, end);
+    if (SPECIAL.test(line)) return null;
+    let start = at;
+    at = end;
+    while (start < end && isSpace(source[start]!)) start++;
+    while (end > start && isSpace(source[end - 1]!)) end--;
+    return source.slice(start, end);
   }
 
   function readValue(): string {
@@ -105,7 +120,7 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
       let value: string | null = null;
       if (source[at] === "=") {
         at++;
-        value = readValue();
+        value = readPlainValue() ?? readValue();
       } else if (at < source.length && source[at] !== "\n") throw bad();
       // Before the first section git takes a key without one, which nothing asks for.
       const lower = key.toLowerCase();

@@ -51,6 +51,8 @@ export interface ConfigSources {
     readonly worktreeConfig: boolean;
     /** `refs/heads/x`, for `includeIf "onbranch:"`. */
     readonly branch: () => string | null;
+    /** What `config` in the common directory holds, where that was just read. */
+    readonly local?: readonly ConfigEntry[];
   } | null;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -161,6 +163,8 @@ function createLoader(sources: ConfigSources, env: Env, remoteUrls: () => readon
   }
 
   return (path: string, conditions = true): ConfigEntry[] => {
+    const { commonDir, local } = sources.repository ?? {};
+    if (local && path === join(commonDir!, "config")) return expand(local, path, 0, conditions);
     const text = readConfigFile(path);
     return text === null ? [] : expand(parseConfig(text, path), path, 0, conditions);
   };
@@ -240,11 +244,13 @@ function filesOf(level: ConfigLevel, sources: ConfigSources, env: Env): string[]
 }
 
 const LEVELS: readonly ConfigLevel[] = ["system", "global", "local", "worktree", "command"];
+const NEAREST_FIRST = LEVELS.toReversed();
 
 /** Configuration as git would see it from this repository, or from outside of any. */
 export function openConfig(sources: ConfigSources): GitConfig {
   const env = sources.env ?? process.env;
   const levels = new Map<ConfigLevel, ConfigValue[]>();
+  const lasts = new Map<ConfigLevel, Map<string, ConfigValue>>();
   let urls: string[] | null = null;
 
   /** Remote urls in files reached without asking about remote urls, as git restricts it. */
@@ -277,8 +283,13 @@ export function openConfig(sources: ConfigSources): GitConfig {
 
   function last(key: string): ConfigValue | undefined {
     const wanted = normalizeKey(key);
-    for (const name of LEVELS.toReversed()) {
-      const found = level(name).findLast((entry) => entry.key === wanted);
+    for (const name of NEAREST_FIRST) {
+      let values = lasts.get(name);
+      if (!values) {
+        values = new Map(level(name).map((entry) => [entry.key, entry]));
+        lasts.set(name, values);
+      }
+      const found = values.get(wanted);
       if (found) return found;
     }
     return undefined;

@@ -142,6 +142,7 @@ export function openRepository(start: string, options: OpenOptions = {}): Reposi
           commonDir,
           worktreeConfig: format.worktreeConfig,
           branch: () => refs.read("HEAD")?.target ?? null,
+          local,
         },
         env: process.env,
       });
