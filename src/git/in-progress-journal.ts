@@ -1,7 +1,7 @@
 /** The note that a merge is being left in progress, and what to do when it is found: the writer was killed. */
 import fs from "node:fs";
 import { join } from "node:path";
-import { exactly, isOid, isText, listOf, shape, textLike } from "../platform/shapes.ts";
+import { exactly, isOid, isText, listOf, optional, shape, textLike } from "../platform/shapes.ts";
 import { newEntry } from "./checkout-plan.ts";
 import { UNKNOWN_STAT } from "./file-stat.ts";
 import { type FileWriter, undoChanges } from "./in-progress-apply.ts";
@@ -25,6 +25,7 @@ export interface Journal {
   readonly tree: Oid;
   readonly message: string;
   readonly conflicts: string[];
+  readonly clean?: boolean;
 }
 
 const isJournal = shape({
@@ -35,6 +36,7 @@ const isJournal = shape({
   tree: isOid,
   message: isText,
   conflicts: listOf(isText),
+  clean: optional((value) => typeof value === "boolean"),
 });
 
 const JOURNAL = "agentq-merge";

@@ -46,6 +46,8 @@ export interface UnfinishedMerge {
   readonly theirs: Oid;
   readonly tree: Oid;
   readonly stages: readonly UnmergedEntry[];
+  /** Whether it has conflicts can't always be told from the stages; they decide unless it is given. */
+  readonly clean?: boolean;
 }
 
 export interface LeaveOptions {
@@ -175,6 +177,7 @@ async function leave(
       tree: merge.tree,
       message: options.message,
       conflicts,
+      ...(merge.clean !== undefined && { clean: merge.clean }),
     };
     writeJournal(gitDir, journal);
     const writers = makeWriters(repository, workTree, journal.nonce, index.entries, merged.leaves);

@@ -16,6 +16,8 @@ export interface MergeState {
   readonly message: string;
   /** Unmerged paths (byte strings). */
   readonly conflicts: readonly string[];
+  /** False for a conflict that leaves no path unmerged too (a directory renamed to two places). */
+  readonly clean?: boolean;
 }
 
 /**
@@ -33,12 +35,11 @@ export function writeMergeState(gitDir: string, config: GitConfig, state: MergeS
 /** The message with git's hint about conflicts, commented out in the way that the clone asks for. */
 export function mergeMessage(
   config: GitConfig,
-  state: Pick<MergeState, "message" | "conflicts">,
+  state: Pick<MergeState, "message" | "conflicts" | "clean">,
 ): string {
   let text = state.message.replace(/\n*$/, "\n");
-  if (state.conflicts.length === 0) return text;
-  const configured = config.get("core.commentChar") ?? "#";
-  const char = configured.length === 1 ? configured : "#";
+  if (state.clean ?? state.conflicts.length === 0) return text;
+  const char = commentPrefix(config);
   text += "\n";
   if (config.get("commit.cleanup") === "scissors") {
     text += `${char} ------------------------ >8 ------------------------\n` +
@@ -48,6 +49,12 @@ export function mergeMessage(
   text += `${char} Conflicts:\n`;
   for (const path of state.conflicts) text += `${char}\t${pathFromBytes(path)}\n`;
   return text;
+}
+
+/** A git that takes one character only refuses longer ones itself. */
+function commentPrefix(config: GitConfig): string {
+  const configured = config.get("core.commentString") ?? config.get("core.commentChar") ?? "";
+  return configured === "" || configured === "auto" || configured.includes("\n") ? "#" : configured;
 }
 
 /** Replaces a file whole; its content is on disk before its name. */

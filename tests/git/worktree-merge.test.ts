@@ -266,16 +266,14 @@ describe("leaveMergeInProgress()", () => {
     git(repo, "fsck", "--strict");
   });
 
-  test("honours comment character and scissors", slow, async () => {
-    for (
-      const config of [["core.commentChar", ";"], ["core.commentChar", "auto"], [
-        "commit.cleanup",
-        "scissors",
-      ]]
-    ) {
-      const repo = conflicting();
-      git(repo, "config", config[0]!, config[1]!);
-      await agree(repo);
+  test("writes the message for every comment character and cleanup mode", slow, async () => {
+    for (const char of ["#", ";", "auto"]) {
+      for (const cleanup of ["default", "strip", "whitespace", "verbatim", "scissors"]) {
+        const repo = conflicting();
+        git(repo, "config", "core.commentChar", char);
+        git(repo, "config", "commit.cleanup", cleanup);
+        await agree(repo);
+      }
     }
   });
 

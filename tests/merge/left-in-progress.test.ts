@@ -27,8 +27,7 @@ function seen(clone: string) {
     status: tryGit(clone, ["status", "--porcelain=v2", "-z", "-uall"]).stdout,
     head: git(clone, "rev-parse", "HEAD"),
     mergeHead: read("MERGE_HEAD"),
-    // Where a directory was renamed to two places no path is unmerged, and git lists none of them.
-    message: read("MERGE_MSG")?.replace(/\n# Conflicts:\n$/, ""),
+    message: read("MERGE_MSG"),
     origHead: read("ORIG_HEAD"),
     autoMerge: read("AUTO_MERGE"),
   };
