@@ -155,6 +155,9 @@ export const ERROR_KINDS = {
     hint: "A lock file may be left behind in the origin's refs; look for *.lock there.",
     retryable: true,
   },
+  "sandbox-failed": {
+    hint: "Try the sandbox of agentq.json by hand on that machine; bwrap needs user namespaces.",
+  },
   "landers-lost": {
     hint:
       "Look at what the ticket's checks do to the machine; submit again when it is not their doing.",

@@ -57,7 +57,9 @@ export async function run(
     );
     if (flags["no-wait"] === true) return ticket.answered;
     const document = await waitForIt(context, flags, session, ticket.number, me);
-    if (document === null) return queued(context, request.candidate, ticket.number, 3);
+    if (typeof document === "string") {
+      return queued(context, request.candidate, ticket.number, 3, document);
+    }
     await submissions.forget([ticket.record]);
     const again = attempt < Number(flags.attempts) &&
       await offerResolution(context, repository, session, document);
@@ -205,27 +207,40 @@ async function enqueueOnce(
   return { number, record, answered: answer(context, documentOfResult(result)) };
 }
 
-function queued(context: Context, candidate: Oid, ticket: number, code: number): number {
-  const document = documentOfQueued(candidate, ticket, code === 0 ? "queued" : "still queued");
+function queued(
+  context: Context,
+  candidate: Oid,
+  ticket: number,
+  code: number,
+  waits?: string,
+): number {
+  const reason = code === 0 ? "queued" : "still queued";
+  const document = documentOfQueued(candidate, ticket, reason, waits);
   context.print(document, () => describeResult(document));
   return code;
 }
 
+/** Its result, or what it waits for still. */
 async function waitForIt(
   context: Context,
   flags: Flags,
   session: LandingSession,
   ticket: number,
   me: string,
-): Promise<ResultDocument | null> {
+): Promise<ResultDocument | string> {
+  let waits = "";
   const { waitForTicket } = await import("../../src/landing/duty.ts");
   const result: ResultEntry | null = await waitForTicket(
     session.queue,
     await readSnapshot(session.queue, context.signal),
     ticket,
-    { ...dutyOf(context, flags, session, me), timeout: Number(flags["wait-timeout"]) * 1000 },
+    {
+      ...dutyOf(context, flags, session, me),
+      timeout: Number(flags["wait-timeout"]) * 1000,
+      onWaiting: (text) => waits = text ?? "",
+    },
   );
-  return result && documentOfResult(result);
+  return result === null ? waits : documentOfResult(result);
 }
 
 /**

@@ -18,13 +18,15 @@ export async function run(
   const { queue, snapshot, origin } = session;
   const submissions = await submissionsOrNull(context);
   if (submissions) await deliverKept(context, session, submissions);
+  let waits = "";
   const result = await waitForTicket(queue, snapshot, ticket, {
     ...dutyOf(context, flags, session),
     timeout: Number(flags["wait-timeout"]) * 1000,
+    onWaiting: (text) => waits = text ?? "",
   });
   if (result === null) {
     const entry = await queue.chains.find("queue", snapshot.queue!, ticket, context.signal);
-    const document = documentOfQueued(entry.message.candidate, ticket, "still queued");
+    const document = documentOfQueued(entry.message.candidate, ticket, "still queued", waits);
     context.print(document, () => describeResult(document));
     return 3;
   }

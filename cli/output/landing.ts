@@ -13,7 +13,8 @@ export function describeResult(result: ResultDocument): string {
   const { ticket, candidate } = result;
   switch (result.outcome) {
     case "queued":
-      return `ticket ${ticket}: ${short(candidate)} is ${result.reason}`;
+      return `ticket ${ticket}: ${short(candidate)} is ${result.reason}` +
+        (result.report === "" ? "" : ` (${escapeLine(result.report)})`);
     case "landed":
       return `ticket ${ticket}: landed ${short(candidate)} as ${short(result.landed!)}` +
         (result.tip === null ? "" : ` on ${short(result.tip)}`);

@@ -25,7 +25,8 @@ import type { TicketEntry } from "./chain.ts";
 import { landingCommit } from "./merge-commit.ts";
 import { type Pins, pinsAt, pinsEntry, readPins } from "./pins.ts";
 import { REASONS } from "./result.ts";
-import { checksOf, isInstalled, runChecks } from "./verify.ts";
+import { isInstalled, missingSandbox, unstartableSandbox } from "./sandbox.ts";
+import { checksOf, runChecks } from "./verify.ts";
 import { createWorkingObjects, inFront } from "./working-objects.ts";
 import type { ReadyMerge, Refusal, Verified, Workshop } from "./workshop.ts";
 
@@ -192,6 +193,10 @@ export function createCloneWorkshop(
           why: "it brings a verify command, which this lander doesn't run",
         };
       }
+      const missing = missingSandbox(pins.sandbox);
+      if (missing !== null && checksOf(ticket, pins).length > 0) {
+        return { verdict: "left", why: missing };
+      }
       return null;
     },
     async verify(ticket, tip, ready, signal) {
@@ -219,6 +224,10 @@ export function createCloneWorkshop(
           run: runCommand,
           ...(options.onOutput && { onOutput: options.onOutput }),
         }) satisfies Verified | Refusal;
+      } catch (error) {
+        const why = unstartableSandbox(pins.sandbox, error);
+        if (why === null) throw error;
+        return { verdict: "left", why };
       } finally {
         worktree.release();
       }

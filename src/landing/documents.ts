@@ -25,11 +25,12 @@ export function documentOfResult({ message }: ResultEntry): ResultDocument {
   };
 }
 
-/** A submission that has no result yet. */
+/** A submission that has no result yet; `report` says what it waits for, where that is known. */
 export function documentOfQueued(
   candidate: Oid,
   ticket: number | null,
   reason: string,
+  report = "",
 ): ResultDocument {
   return {
     schema: "agentq.result/1",
@@ -41,7 +42,7 @@ export function documentOfQueued(
     tip: null,
     files: [],
     regions: [],
-    report: "",
+    report,
     lander: null,
   };
 }

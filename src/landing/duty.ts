@@ -12,6 +12,7 @@
  */
 import { type Clock, throwIfAborted } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
+import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
 import { readControl, unknownTicket } from "./control.ts";
 import { unfinishedPublication } from "./decide.ts";
@@ -59,6 +60,8 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
   const watch: LockWatch = createLockWatch(clock);
   /** Not before this time, after a turn that came to nothing: others get their chance. */
   let notBefore = -Infinity;
+  /** What this lander left to others: it doesn't ask for the lock to find that out again. */
+  let left: { stop: Stop; next: number; tip: Oid | null; until: number } | null = null;
 
   async function turn(snapshot: Snapshot, bounds: Bounds): Promise<Turn> {
     const holder = holderOf(snapshot.lock);
@@ -70,6 +73,10 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
     if (holder !== null && quiet < options.ttl) {
       return { why: "not-now", because: `${holder} is landing` };
     }
+    if (
+      left !== null && left.next === snapshot.next && left.tip === snapshot.tip &&
+      clock.monotonic() < left.until && !control.cancelled.includes(snapshot.next)
+    ) return left.stop;
     if (clock.monotonic() < notBefore) {
       return { why: "not-now", because: "leaving the ticket to other landers for a moment" };
     }
@@ -84,6 +91,10 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
       if (stop.why === "failed" || stop.why === "left") {
         notBefore = clock.monotonic() + options.poll * (2 + clock.random() * 2);
       }
+      const { next, tip } = snapshot;
+      left = stop.why === "left" && stop.ticket === next
+        ? { stop, next, tip, until: clock.monotonic() + options.ttl }
+        : null;
       return stop;
     } finally {
       await held.release(AbortSignal.timeout(RELEASE_MS));
@@ -128,7 +139,11 @@ export async function waitForTicket(
   queue: Queue,
   snapshot: Snapshot,
   ticket: number,
-  options: DutyOptions & { readonly timeout: number },
+  options: DutyOptions & {
+    readonly timeout: number;
+    /** Told after each look at the queue what the ticket waits for; null when that is its landing. */
+    readonly onWaiting?: (text: string | null) => void;
+  },
 ): Promise<ResultEntry | null> {
   const { clock } = options;
   const deadline = clock.monotonic() + options.timeout;
@@ -154,6 +169,7 @@ export async function waitForTicket(
       if (late) return null;
       const turn = await watcher.turn(snapshot, { until: ticket });
       say(turn, snapshot, ticket);
+      options.onWaiting?.(tell(turn, snapshot, ticket));
       snapshot = isProgress(turn)
         ? await readSnapshot(queue, signal)
         : await next(Math.max(0, deadline - clock.monotonic()));

@@ -6,7 +6,7 @@ import { AgentqError, type ErrorCode } from "../errors.ts";
  * - `machine`: this machine can't work (disk full, no permission): says nothing about the ticket;
  * - `origin`: the origin can't be reached or read, or its chains or pins are broken;
  * - `refused`: the origin refuses the publication;
- * - `unclear`: could be either (a tool that isn't installed here, a fault of agentq): counted.
+ * - `unclear`: could be either (a sandbox that doesn't work here, a fault of agentq): counted.
  */
 export type Fault = "ticket" | "machine" | "origin" | "refused" | "unclear";
 
@@ -50,7 +50,7 @@ export function faultOf(error: unknown): Fault {
 
 /**
  * No program starts for want of memory or processes, and no check at all without `sh`. A command line
- * too long for the system (E2BIG) is the ticket's, another program (a sandbox) is the branch's choice.
+ * too long for the system (E2BIG) is the ticket's; a sandbox that is missing never comes here.
  */
 function isMachinesOwn(error: AgentqError, errno: string | null): boolean {
   if (errno === null || errno === "E2BIG") return false;

@@ -60,6 +60,7 @@ export async function judge(
     if (merge.verdict === "refused") return given({ kind: "refused", refusal: merge });
     progress("verifying");
     const verified = await workshop.verify(ticket, tip, merge, work.signal);
+    if (verified.verdict === "left") return { kind: "stop", stop: leave(number, verified) };
     if (verified.verdict === "refused") {
       return given({ kind: "refused", refusal: verified, tree: merge.tree, base: merge.base });
     }

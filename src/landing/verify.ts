@@ -3,8 +3,6 @@
  * holds exactly the commit to be published.
  */
 import { Buffer } from "node:buffer";
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
 import process from "node:process";
 import type { Oid } from "../git/types.ts";
 import type { CommandResult } from "../platform/process.ts";
@@ -12,6 +10,7 @@ import type { TicketEntry } from "./chain.ts";
 import { NO_TIP, reportTail, type VerifyRecord } from "./messages.ts";
 import type { Pins } from "./pins.ts";
 import { REASONS } from "./result.ts";
+import { assertSandboxWorks } from "./sandbox.ts";
 import type { Refusal, Verified } from "./workshop.ts";
 
 export interface Check {
@@ -72,7 +71,7 @@ export interface RunOptions {
 /**
  * Runs the checks in order until one fails. The report is the end of their output; of several, the
  * failing one's, or the last one's.
- * @throws `command-not-started`; the signal's reason once aborted
+ * @throws `command-not-started`, `sandbox-failed`; the signal's reason once aborted
  */
 export async function runChecks(
   ticket: TicketEntry,
@@ -96,7 +95,9 @@ export async function runChecks(
     ms += result.ms;
     verify = { cmd: check.command, exit: result.exit, ms };
     report = reportTail(Buffer.from(result.tail).toString("utf8"));
-    if (result.timedOut || result.exit !== 0) return failed(check, result, verify, report);
+    if (!result.timedOut && result.exit === 0) continue;
+    if (!result.timedOut) await assertSandboxWorks(pins.sandbox, site, options);
+    return failed(check, result, verify, report);
   }
   return { verdict: "verified", report, verify };
 }
@@ -139,17 +140,4 @@ function environment(ticket: TicketEntry, site: Site): Record<string, string | u
     WEAVE_QUEUE_TICKET: String(message.ticket),
     WEAVE_QUEUE_CANDIDATE: message.candidate,
   };
-}
-
-/** True when a program of this name can be run from PATH. */
-export function isInstalled(program: string): boolean {
-  return (process.env.PATH ?? "").split(delimiter).some((directory) => {
-    if (directory === "") return false;
-    try {
-      accessSync(join(directory, program), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }

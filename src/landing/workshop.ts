@@ -55,11 +55,14 @@ export interface Workshop {
   reading(commit: Oid, signal: AbortSignal): Promise<ObjectReader>;
   /** Parents of a commit of the branch. */
   parents(commit: Oid, signal: AbortSignal): Promise<readonly Oid[]>;
-  /** Runs the checks on exactly `merge.commit`. Rejects with the signal's reason once aborted. */
+  /**
+   * Runs the checks on exactly `merge.commit`; leaves the ticket where this machine can't run them.
+   * Rejects with the signal's reason once aborted.
+   */
   verify(
     ticket: TicketEntry,
     tip: Oid | null,
     merge: ReadyMerge,
     signal: AbortSignal,
-  ): Promise<Verified | Refusal>;
+  ): Promise<Verified | Refusal | Left>;
 }

@@ -4,7 +4,7 @@ import { cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { git, tempDir, tryGit } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson, toolPath } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
@@ -314,3 +314,26 @@ scenario("a commit submitted again is said to be what it is: waiting, or done", 
   assert.doesNotMatch(done.stdout + done.stderr, /queued|waiting/);
   assert.deepEqual((await runJson(a, ["status"])).submissions, []);
 });
+
+scenario(
+  "a machine without the branch's sandbox leaves its tickets to one that has it",
+  async () => {
+    const origin = makeOrigin({
+      files: { "agentq.json": '{"sandbox":["box"],"verify":"test \\"$BOXED\\" = yes"}' },
+    });
+    const bin = tempDir("agentq-box-");
+    writeFileSync(join(bin, "box"), '#!/bin/sh\nBOXED=yes exec "$@"\n', { mode: 0o755 });
+    const bare = makeAgent(origin);
+    const boxed = makeAgent(origin, { env: { PATH: `${bin}:${toolPath()}` } });
+    agentCommit(bare, { "a.txt": "a\n" });
+    const waited = await runJson(bare, ["submit", "--wait-timeout", "1", "--attempts", "1"], 3);
+    assert.equal(waited.outcome, "queued");
+    assert.match(waited.report, /left to another lander: .*sandbox .*no program box here/);
+    const landing = await run(bare, ["land"]);
+    assert.equal(landing.status, 3);
+    assert.match(landing.stderr, /ticket 0 is left to another lander/);
+    const landed = await runJson(boxed, ["wait", "0"]);
+    assert.equal(landed.outcome, "landed");
+    checkLaws(origin);
+  },
+);

@@ -1,6 +1,6 @@
 /** The workshop on real repositories: what it merges, refuses, runs, and that two of them agree. */
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Buffer } from "node:buffer";
 import process from "node:process";
@@ -17,7 +17,7 @@ import {
 import { landingRepository } from "../../src/landing/landing-repository.ts";
 import type { Ticket } from "../../src/landing/messages.ts";
 import { readPins } from "../../src/landing/pins.ts";
-import type { ReadyMerge, Refusal } from "../../src/landing/workshop.ts";
+import type { Left, ReadyMerge, Refusal } from "../../src/landing/workshop.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
 
 const signal = new AbortController().signal;
@@ -182,6 +182,16 @@ describe("admission", () => {
     assert.equal(await admit("{}", { verify_cmd: null }, { noTicketCommands: true }), null);
   });
 
+  test("a machine without the branch's sandbox leaves what has checks to others", async () => {
+    const pins = JSON.stringify({ sandbox: ["no-such-sandbox", "--flag"] });
+    const left = await admit(pins, { verify_cmd: "true" });
+    assert.equal(left?.verdict, "left");
+    assert.match((left as Left).why, /there is no program no-such-sandbox here/);
+    assert.equal(await admit(pins, { verify_cmd: null }), null);
+    const here = JSON.stringify({ sandbox: ["env"] });
+    assert.equal(await admit(here, { verify_cmd: "true" }), null);
+  });
+
   test("checks that can't be made are never passed over", async () => {
     assert.equal((await admit("{}", { check: "sem" }) as Refusal).reason, "sem not installed");
     assert.equal((await admit("{}", { check: "other" }) as Refusal).reason, "land failed");
@@ -297,20 +307,33 @@ describe("verifying", () => {
     const failing = JSON.stringify({ verify: "echo pinned; exit 4" });
     const refused = await verify(failing, `touch ${log}.not`);
     assert.equal((refused.result as Refusal).reason, "verify command failed");
-    assert.match(refused.result.report, /pinned[^]*exited 4/);
-    assert.equal(refused.result.verify?.exit, 4);
+    assert.match((refused.result as Refusal).report, /pinned[^]*exited 4/);
+    assert.equal((refused.result as Refusal).verify?.exit, 4);
     assert.equal(existsSync(`${log}.not`), false);
   });
 
   test("a timeout is a reason of its own", async () => {
     const { result } = await verify("{}", "echo begun; sleep 600", { verify_timeout: 0.2 });
     assert.equal((result as Refusal).reason, "verify timed out");
-    assert.match(result.report, /begun/);
+    assert.match((result as Refusal).report, /begun/);
   });
 
   test("a sandbox that isn't installed says nothing about the ticket", async () => {
     const pins = JSON.stringify({ verify: "true", sandbox: ["no-such-sandbox"] });
-    await assert.rejects(verify(pins, null), (e) => isAgentqError(e, "command-not-started"));
+    const { result } = await verify(pins, null);
+    assert.equal(result.verdict, "left");
+    assert.match((result as Left).why, /sandbox .*no-such-sandbox/);
+  });
+
+  test("a sandbox that doesn't work is told apart from a check that fails", async () => {
+    const broken = join(tempDir(), "broken");
+    writeFileSync(broken, "#!/bin/sh\necho no namespaces here >&2; exit 1\n", { mode: 0o755 });
+    await assert.rejects(
+      verify(JSON.stringify({ sandbox: [broken] }), "true"),
+      (e) => isAgentqError(e, "sandbox-failed") && /exits 1 .*no namespaces here/.test(e.message),
+    );
+    const works = await verify(JSON.stringify({ sandbox: ["env", "A=1"] }), "exit $((A + 2))");
+    assert.equal((works.result as Refusal).verify?.exit, 3);
   });
 
   test("nothing to run is nothing to check out", async () => {

@@ -353,6 +353,26 @@ describe("checks that can't be run", () => {
     }));
     assert.deepEqual(end, { why: "left", ticket: 0, because: "not here" });
   });
+
+  test("what is left to others is left: no attempt is spent, and the lock stays theirs", async () => {
+    const { queue, fake, run, submit, duty, land } = await scene();
+    await submit("other");
+    const waits: (string | null)[] = [];
+    const left = { verdict: "left", why: "no sandbox here" } as const;
+    const locks = () => fake.moves.filter(({ ref }) => ref === LOCK).length;
+    const result = await run(waitForTicket(queue, await readSnapshot(queue), 0, {
+      ...duty("m1", {}, { verify: async () => left }),
+      timeout: 60_000,
+      onWaiting: (text) => waits.push(text),
+    }));
+    assert.equal(result, null);
+    assert.match(waits.at(-1)!, /left to another lander: no sandbox here/);
+    const control = await readControl(queue, (await readSnapshot(queue)).lock);
+    assert.equal(control.failures, null);
+    // One look in a ttl of three seconds, a minute long, each an acquisition and a release.
+    assert.ok(locks() <= 42, `${locks()} lock entries in a minute`);
+    assert.deepEqual(reasons(await land("m2")), ["landed"]);
+  });
 });
 
 describe("an origin that refuses the landing", () => {
