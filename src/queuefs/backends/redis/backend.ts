@@ -33,30 +33,14 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   const connection = await connectRedis(address);
   const base = basePrefix(address.prefix);
   const names = `${base}names`;
-  const cache = new Map<string, RedisKeys>();
-  const keysOf = (queue: string): RedisKeys => {
-    let keys = cache.get(queue);
-    if (keys === undefined) {
-      keys = redisKeys(address.prefix, checkQueueName(queue));
-      if (cache.size < 1000) cache.set(queue, keys);
-    }
-    return keys;
-  };
-  const run = async (script: Script, queue: string, ...args: Argument[]) => {
+  const keysOf = remember((queue) => redisKeys(address.prefix, checkQueueName(queue)));
+  const run = (script: Script, queue: string, ...args: Argument[]) => {
     const keys = keysOf(queue);
-    return await connection.run(script, queue, script.keys.map((key) => keys[key]), [
-      queue,
-      ...args,
-    ]);
+    return connection.run(script, queue, script.keys.map((key) => keys[key]), [queue, ...args]);
   };
-  const told = new Map<string, number>();
-  /** Whether something that is repeated from time to time is to be said again. */
-  const isDue = (what: string, everyMs: number) =>
-    performance.now() - (told.get(what) ?? -Infinity) >= everyMs;
-  const wasTold = (what: string) => {
-    if (told.size > 1000) told.clear();
-    told.set(what, performance.now());
-  };
+  /** When something that is repeated from time to time was said last: of a queue, of an owner. */
+  const touched = remember(() => ({ at: -Infinity }));
+  const alive = remember(() => ({ at: -Infinity, leaseMs: 0 }));
   const list = async (prefix?: string) =>
     (await connection.members(names)).filter((name) =>
       prefix === undefined || isInTree(name, prefix)
@@ -120,10 +104,10 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         ? life.ENQUEUE_NEW
         : life.ENQUEUE_GIVEN;
       const args = rows.flatMap(({ id, envelope }) => [id, envelope]);
-      const touch = `touch ${queue}`;
-      const at = isDue(touch, 1000) ? seconds() : "";
+      const [touch, clock] = [touched(queue), performance.now()];
+      const at = clock - touch.at >= 1000 ? seconds() : "";
       const refused = await run(script, queue, at, ...args) as Reply[];
-      if (at !== "" && refused.length === 0) wasTold(touch);
+      if (at !== "" && refused.length === 0) touch.at = clock;
       if (refused.length > 0) {
         throw new AgentqError(
           "already-exists",
@@ -140,11 +124,13 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       while (deliveries.length < count) {
         const want = count - deliveries.length;
         // How long other programs are to leave the owner alone: said for twice as long as it is kept.
-        const [alive, ms] = [`alive ${owner} ${leaseMs}`, Math.max(leaseMs, ALIVE_MS)];
-        const say = isDue(alive, ms / 2) ? ms * 2 : "";
-        const reply = await run(life.DEQUEUE, queue, want, owner, leaseMs, say) as Reply[];
+        const [told, clock, ms] = [alive(owner), performance.now(), Math.max(leaseMs, ALIVE_MS)];
+        const say = told.leaseMs !== leaseMs || clock - told.at >= ms / 2;
+        const script = say ? life.DEQUEUE_ALIVE : life.DEQUEUE;
+        const more = say ? [ms * 2] : [];
+        const reply = await run(script, queue, want, owner, leaseMs, ...more) as Reply[];
         const taken = groups(reply, 4);
-        if (say !== "" && taken.length > 0) wasTold(alive);
+        if (say && taken.length > 0) [told.at, told.leaseMs] = [clock, leaseMs];
         for (const [idBytes, payload, number, attempts] of taken) {
           const id = text(idBytes);
           const lease = `${text(number)}.${owner}`;
@@ -288,7 +274,22 @@ function parseJson(json: string): unknown {
 }
 
 function text(reply: Reply | undefined): string {
-  return reply instanceof Uint8Array ? Buffer.from(reply).toString("utf8") : String(reply ?? "");
+  if (!(reply instanceof Uint8Array)) return String(reply ?? "");
+  return Buffer.from(reply.buffer, reply.byteOffset, reply.byteLength).toString("utf8");
+}
+
+/** Keeps what `make` made for a name, for a thousand of them. */
+function remember<T>(make: (name: string) => T): (name: string) => T {
+  const kept = new Map<string, T>();
+  return (name) => {
+    let value = kept.get(name);
+    if (value === undefined) {
+      value = make(name);
+      if (kept.size >= 1000) kept.clear();
+      kept.set(name, value);
+    }
+    return value;
+  };
 }
 
 /** A flat answer as rows of `width`. */

@@ -8,7 +8,9 @@
  * once; again only where the server itself answered that it did nothing (NOSCRIPT, LOADING, READONLY
  * after a failover, …), or where the script only reads.
  */
+import type { Buffer } from "node:buffer";
 import process from "node:process";
+import { Cluster, Command, Redis } from "ioredis";
 import { AgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
 import { callFault, connectFault, isFinal, isPassing } from "./faults.ts";
@@ -41,15 +43,13 @@ interface Client {
   connect(): Promise<unknown>;
   quit(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
-  smembers(key: string): Promise<string[]>;
-  evalshaBuffer(sha: string, keys: number, ...rest: unknown[]): Promise<unknown>;
-  evalBuffer(source: string, keys: number, ...rest: unknown[]): Promise<unknown>;
+  sendCommand(command: Command): Promise<unknown>;
 }
 
 /** Connects and returns when the connection is ready. Throws `backend-unreachable`, `backend-denied`. */
 export async function connectRedis(address: RedisAddress): Promise<RedisConnection> {
   const { label, timeoutMs } = address;
-  const client = await makeClient(address);
+  const client = makeClient(address);
   const link = watch(client, label, timeoutMs);
   client.connect().catch(() => {}); // Reported by the error event.
   try {
@@ -59,41 +59,59 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
     throw error;
   }
 
-  const call = async <T>(
+  const limits = timeLimits(timeoutMs);
+  /** Sends what `make` makes until the server has answered it; `source` instead once a script isn't known. */
+  const call = async (
     name: string,
     queue: string,
     readOnly: boolean,
-    send: () => Promise<T>,
-  ): Promise<T> => {
+    make: () => Call,
+    source = make,
+  ): Promise<unknown> => {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
-      await link.ready(deadline, false);
+      if (!link.isReady()) await link.ready(deadline, false);
+      const command = make();
+      limits.start(command);
       try {
-        return await send();
+        return await client.sendCommand(command);
       } catch (error) {
+        // A restarted server, another node, or SCRIPT FLUSH: the script goes along once.
+        if (make !== source && isAnswer(error) && error.message.startsWith("NOSCRIPT")) {
+          make = source;
+          continue;
+        }
         const passing = isPassing(error) || (readOnly && !isAnswer(error));
         if (!passing || performance.now() + RETRY_MS >= deadline) {
           throw callFault(error, label, isAnswer(error) ? queue : name, readOnly);
         }
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      } finally {
+        limits.end(command);
       }
     }
   };
 
   return {
-    run: (script, queue, keys, args) =>
-      call(script.name, queue, script.readOnly, async () => {
-        try {
-          return await client.evalshaBuffer(script.sha, keys.length, ...keys, ...args) as Reply;
-        } catch (error) {
-          // A restarted server, another node, or SCRIPT FLUSH: the script goes along once.
-          if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-          return await client.evalBuffer(script.source, keys.length, ...keys, ...args) as Reply;
-        }
-      }),
-    members: (key) => call("list", "", true, () => client.smembers(key)),
+    run: (script, queue, keys, args) => {
+      const make = (name: string, which: string) => () =>
+        new Call(name, [which, keys.length, ...keys, ...args] as (string | number | Buffer)[], {
+          replyEncoding: null,
+        });
+      const known = make("evalsha", script.sha);
+      const source = make("eval", script.source);
+      return call(script.name, queue, script.readOnly, known, source) as Promise<Reply>;
+    },
+    members: (key) =>
+      call(
+        "list",
+        "",
+        true,
+        () => new Call("smembers", [key], { replyEncoding: "utf8" }),
+      ) as Promise<string[]>,
     close: async () => {
       link.closing();
+      limits.close();
       await Promise.race([
         client.quit().catch(() => {}),
         new Promise((resolve) => setTimeout(resolve, 500)),
@@ -105,8 +123,41 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
 
 const RETRY_MS = 50;
 
-function isAnswer(error: unknown): boolean {
+function isAnswer(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
+}
+
+/** A command whose time {@link timeLimits} watches: it needs no timer of its own, nor diagnostics. */
+class Call extends Command {
+  override isTraced = true;
+  override setTimeout(): void {}
+}
+
+/** One timer for all calls that are under way: the oldest is the first whose time is over. */
+function timeLimits(timeoutMs: number) {
+  const calls = new Map<Call, number>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const look = () => {
+    timer = undefined;
+    const now = performance.now();
+    for (const [call, until] of calls) {
+      if (until > now) {
+        timer = setTimeout(look, Math.ceil(until - now));
+        return;
+      }
+      calls.delete(call);
+      call.reject(new Error(`no answer within ${timeoutMs} ms`));
+    }
+  };
+  return {
+    /** From now on the call is rejected when its time is over. */
+    start: (call: Call) => {
+      calls.set(call, performance.now() + timeoutMs);
+      timer ??= setTimeout(look, timeoutMs);
+    },
+    end: (call: Call) => calls.delete(call),
+    close: () => clearTimeout(timer),
+  };
 }
 
 /** Follows a client's state: `ready` waits for it, and fails early where waiting can't help. */
@@ -146,7 +197,7 @@ function watch(client: Client, label: string, timeoutMs: number) {
     closed = true;
     wake();
   };
-  return { ready, closing };
+  return { ready, closing, isReady: () => !closed && client.status === "ready" };
 }
 
 /** A cluster says "failed to refresh slots" and keeps the reason inside. */
@@ -155,8 +206,7 @@ function unwrap(error: Error): Error {
   return lastNodeError instanceof Error ? lastNodeError : error;
 }
 
-async function makeClient(address: RedisAddress): Promise<Client> {
-  const { Redis, Cluster } = await import("ioredis");
+function makeClient(address: RedisAddress): Client {
   const shared = {
     ...(address.username === null ? {} : { username: address.username }),
     ...(address.password === null ? {} : { password: address.password }),

@@ -14,7 +14,7 @@ for _, name in ipairs(redis.call('ZRANGE', failed_order, ARGV[2], ARGV[3])) do
 end
 return answer
 `,
-  true,
+  { readOnly: true },
 );
 
 /** ARGV queue, dead letter. The same four values, or nil. */
@@ -26,7 +26,7 @@ if not facts then return nil end
 return { ARGV[2], facts, redis.call('HGET', failed_data, ARGV[2]),
          redis.call('ZSCORE', failed_order, ARGV[2]) }
 `,
-  true,
+  { readOnly: true },
 );
 
 /**

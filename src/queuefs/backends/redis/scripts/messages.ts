@@ -40,68 +40,77 @@ return refused
 `,
 );
 
-/**
- * ARGV queue, count, owner, lease ms, ms to be alive ("" where that was told lately). Four values a
- * delivery: id, payload (nil where it is missing: to be failed by the caller), delivery number, attempts.
- */
-export const DEQUEUE = queueScript(
-  "dequeue",
-  `
-local count, owner = tonumber(ARGV[2]), ARGV[3]
-local at = now_ms()
-local blocked = redis.call('HLEN', held) > 0
-local last = tonumber(redis.call('HGET', deliveries, '#') or at * 1000)
+const take = `
+local count, owner, length = tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local time = redis.call('TIME')
+local at = time[1] * 1000 + math.floor(time[2] / 1000)
+local till = '|' .. int(at + length) .. '|' .. length .. '|'
 local answer, taken, skipped = {}, 0, 0
 while taken < count do
-  local id
-  if not blocked then
-    id = redis.call('LPOP', pending)
-  else
-    id = redis.call('LINDEX', pending, skipped)
-    while id and redis.call('HEXISTS', held, id) == 1 do
-      skipped = skipped + 1
-      id = redis.call('LINDEX', pending, skipped)
-    end
-    if id and skipped == 0 then redis.call('LPOP', pending)
-    elseif id then redis.call('LREM', pending, 1, id) end
-  end
+  local id = redis.call('LINDEX', pending, skipped)
   if not id then break end
-  local r = record(id)
-  last = last + 1
-  local n = int(last)
-  local attempts = r and r.attempts or 0
-  local order = r and r.order ~= '0' and r.order or n
-  redis.call('ZADD', processing, math.floor(at / 1000), id .. '|' .. owner)
-  redis.call('HSET', deliveries, '#', n, id, table.concat(
-    { n, int(at + ARGV[4]), ARGV[4], order, int(attempts), owner }, '|'))
-  answer[taken * 4 + 1] = id
-  answer[taken * 4 + 2] = redis.call('GET', messages .. id)
-  answer[taken * 4 + 3] = n
-  answer[taken * 4 + 4] = attempts
-  taken = taken + 1
+  local known = redis.call('HMGET', deliveries, '#', id)
+  local r = known[2] and parse(known[2])
+  -- An older generation of it may be out: then it waits. Where one is, there is a record of that.
+  if r and r.owner ~= '' and redis.call('HEXISTS', held, id) == 1 then
+    skipped = skipped + 1
+  else
+    if skipped == 0 then redis.call('LPOP', pending) else redis.call('LREM', pending, 1, id) end
+    -- Nor is there one any more, then: another program's doing.
+    if r and r.owner == '' then redis.call('HDEL', held, id) end
+    local n = int((tonumber(known[1]) or at * 1000) + 1)
+    local attempts = r and r.attempts or 0
+    local order = r and r.order ~= '0' and r.order or n
+    redis.call('ZADD', processing, time[1], id .. '|' .. owner)
+    redis.call('HSET', deliveries, '#', n, id,
+      n .. till .. order .. '|' .. attempts .. '|' .. owner)
+    answer[taken * 4 + 1] = id
+    answer[taken * 4 + 2] = redis.call('GET', messages .. id)
+    answer[taken * 4 + 3] = n
+    answer[taken * 4 + 4] = attempts
+    taken = taken + 1
+  end
 end
+if taken == 0 and is_missing() then return redis.error_reply('NOQUEUE') end
+`;
+
+/**
+ * ARGV queue, count, owner, lease ms. Four values a delivery: id, payload (nil where it is missing: to be
+ * failed by the caller), delivery number, attempts.
+ */
+export const DEQUEUE = queueScript("dequeue", `${take} return answer`, { asksItself: true });
+
+/** The same, where it is time to say for how many ms the owner is alive: ARGV[5]. */
+export const DEQUEUE_ALIVE = queueScript(
+  "dequeue",
+  `
+${take}
 if taken > 0 then keep_alive(owner, ARGV[5]) end
 return answer
 `,
+  { asksItself: true },
 );
 
 /** ARGV queue, receipts. For each 1 (acked) or 0 (stale). */
 export const ACK = queueScript(
   "ack",
   `
-local answer = {}
+local answer, any = {}, false
 for i = 2, #ARGV, 3 do
   local id = ARGV[i]
-  local r = named(id, ARGV[i + 1], ARGV[i + 2])
-  local acked = r and redis.call('ZREM', processing, id .. '|' .. r.owner) or 0
+  local owner = holder(redis.call('HGET', deliveries, id), ARGV[i + 1], ARGV[i + 2])
+  local acked = owner and redis.call('ZREM', processing, id .. '|' .. owner) or 0
   if acked == 1 then
+    any = true
     redis.call('HDEL', deliveries, id)
     if redis.call('HDEL', held, id) == 0 then redis.call('DEL', messages .. id) end
   end
   answer[#answer + 1] = acked
 end
+if not any and is_missing() then return redis.error_reply('NOQUEUE') end
 return answer
 `,
+  { asksItself: true },
 );
 
 /** ARGV queue, "1" to count the attempt, receipts. For each 1 (done), 0 (stale) or 2 (superseded). */
@@ -198,7 +207,7 @@ for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
 end
 return answer
 `,
-  true,
+  { readOnly: true },
 );
 
 /**

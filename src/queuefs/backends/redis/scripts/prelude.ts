@@ -16,9 +16,17 @@ export interface Script {
   readonly readOnly: boolean;
 }
 
-/** A script of one queue: answers the error NOQUEUE where the queue isn't registered. */
-export function queueScript(name: string, body: string, readOnly = false): Script {
-  const source = `${libraryFor(body)}${REQUIRE}${body}`.replace(/^\s*--.*\n/gm, "");
+/**
+ * A script of one queue: answers the error NOQUEUE where the queue isn't registered. `asksItself`: the
+ * body looks whether it is, since mostly it need not: what it finds shows that the queue is there.
+ */
+export function queueScript(
+  name: string,
+  body: string,
+  { readOnly = false, asksItself = false } = {},
+): Script {
+  const first = asksItself ? "" : REQUIRE;
+  const source = `${libraryFor(first + body)}${first}${body}`.replace(/^\s*--.*\n/gm, "");
   const keys = (Object.keys(VARIABLES) as (keyof RedisKeys)[]).filter((key) =>
     uses(source, VARIABLES[key])
   );
@@ -68,12 +76,15 @@ function libraryFor(body: string): string {
 }
 
 const REQUIRE = `
-if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
-  return redis.error_reply('NOQUEUE')
-end
+if is_missing() then return redis.error_reply('NOQUEUE') end
 `;
 
 const LIBRARY: Record<string, string> = {
+  is_missing: `
+local function is_missing()
+  return redis.call('SISMEMBER', names, ARGV[1]) == 0
+end
+`,
   now_ms: `
 local function now_ms()
   local time = redis.call('TIME')
@@ -107,25 +118,23 @@ local function save(id, r)
     { r.n, r.till, r.length, r.order, int(r.attempts), r.owner }, '|'))
 end
 `,
-  named: `
--- The record of the delivery that a receipt names, when it is the last one that was made.
+  holder: `
+-- Who holds a message by its record, when that is of the delivery that a receipt names.
 -- kind 'lease': DELIVERY.OWNER; kind 'owner': what the holder's name must begin with or be.
-local function named(id, kind, token)
-  local r = record(id)
-  if not r or r.owner == '' then return nil end
-  if kind == 'lease' then
-    if r.n .. '.' .. r.owner ~= token then return nil end
-  elseif string.sub(r.owner, 1, string.len(token)) ~= token then
-    return nil
-  end
-  return r
+local function holder(text, kind, token)
+  local n, owner = string.match(text or '', '^(%d+)|%d+|%d+|%d+|%d+|(.+)$')
+  if not n then return nil end
+  local wanted = kind == 'lease' and n .. '.' .. owner or string.sub(owner, 1, string.len(token))
+  return wanted == token and owner or nil
 end
 `,
   current: `
--- The same, when the message is in processing under it: other programs may have ended that.
+-- The record of the delivery that a receipt names, when it is the last one that was made and the
+-- message is in processing under it: other programs may have ended that.
 local function current(id, kind, token)
-  local r = named(id, kind, token)
-  return r and redis.call('ZSCORE', processing, id .. '|' .. r.owner) and r or nil
+  local text = redis.call('HGET', deliveries, id)
+  local owner = holder(text, kind, token)
+  return owner and redis.call('ZSCORE', processing, id .. '|' .. owner) and parse(text) or nil
 end
 `,
   place_back: `
@@ -168,7 +177,8 @@ local function put(id, payload)
   if r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner) then
     if redis.call('HSETNX', held, id, old) == 0 then redis.call('LREM', pending, 0, id) end
   else
-    if old then redis.call('LREM', pending, 0, id) else redis.call('HDEL', held, id) end
+    if old then redis.call('LREM', pending, 0, id) end
+    redis.call('HDEL', held, id)
     redis.call('HDEL', deliveries, id)
   end
   redis.call('RPUSH', pending, id)

@@ -70,7 +70,7 @@ return answer
 export const STATUS = queueScript(
   "status",
   `return { redis.call('LLEN', pending), redis.call('ZCARD', processing) }`,
-  true,
+  { readOnly: true },
 );
 
 /** ARGV queue. How many were removed. */
@@ -118,7 +118,7 @@ for _, id in ipairs(redis.call('LRANGE', pending, 0, -1)) do
 end
 return answer
 `,
-  true,
+  { readOnly: true },
 );
 
 /** ARGV queue, first place to look at. {place, id, payload} of the next message, or nil. */
@@ -136,5 +136,5 @@ while true do
   place = place + 1
 end
 `,
-  true,
+  { readOnly: true },
 );
