@@ -1,10 +1,18 @@
 /** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
 import { waitForTicket } from "../../src/landing/duty.ts";
+import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
 import type { Context } from "../context.ts";
 import { deliverKept } from "../deliver.ts";
-import { dutyOf, openSession, placeOf, submissionsOrNull, ticketNumber } from "../landing.ts";
+import {
+  dutyOf,
+  keptEntries,
+  openSession,
+  placeOf,
+  submissionsOrNull,
+  ticketNumber,
+} from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
@@ -14,7 +22,8 @@ export async function run(
   flags: Flags,
 ): Promise<number> {
   const ticket = ticketNumber(args[0]);
-  const session = await openSession(context);
+  let kept: EntryCache | undefined;
+  const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
   const { queue, snapshot, origin } = session;
   const submissions = await submissionsOrNull(context);
   if (submissions) await deliverKept(context, session, submissions);
@@ -24,6 +33,7 @@ export async function run(
     timeout: Number(flags["wait-timeout"]) * 1000,
     onWaiting: (text) => waits = text ?? "",
   });
+  kept?.save();
   if (result === null) {
     const entry = await queue.chains.find("queue", snapshot.queue!, ticket, context.signal);
     const document = documentOfQueued(entry.message.candidate, ticket, "still queued", waits);

@@ -22,7 +22,8 @@ interface Kept<Value> {
 }
 
 export function createBoundedCache(budget: number): BoundedCache {
-  const rotations: (() => void)[] = [];
+  /** Of the parts that hold something: one that is done with leaves nothing behind. */
+  const rotations = new Set<() => void>();
   let young = 0;
 
   function rotate(): void {
@@ -34,14 +35,16 @@ export function createBoundedCache(budget: number): BoundedCache {
     part<Value, Key = number>(): CachePart<Value, Key> {
       let now = new Map<Key, Kept<Value>>();
       let before = new Map<Key, Kept<Value>>();
-      rotations.push(() => {
+      const turn = () => {
         before = now;
         now = new Map();
-      });
+        if (before.size === 0) rotations.delete(turn);
+      };
       const set = (key: Key, value: Value, weight: number) => {
         if (weight > budget / 4) return;
         const known = now.get(key);
         if (known) young -= known.weight;
+        rotations.add(turn);
         now.set(key, { value, weight });
         young += weight;
         if (young > budget / 2) rotate();
@@ -60,6 +63,7 @@ export function createBoundedCache(budget: number): BoundedCache {
           for (const { weight } of now.values()) young -= weight;
           now = new Map();
           before = new Map();
+          rotations.delete(turn);
         },
       };
     },

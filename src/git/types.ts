@@ -86,9 +86,14 @@ export interface Origin {
   refs(prefixes: readonly string[], signal?: AbortSignal): Promise<RefSnapshot>;
   /**
    * The raw content of single objects (commits), without their history or trees.
-   * Anything the origin lacks is absent from the result.
+   * Anything the origin lacks is absent from the result. With more `generations` than one, parents may
+   * be in it too: where they come in the same answer.
    */
-  readCommits(oids: readonly Oid[], signal?: AbortSignal): Promise<Map<Oid, Uint8Array>>;
+  readCommits(
+    oids: readonly Oid[],
+    signal?: AbortSignal,
+    generations?: number,
+  ): Promise<Map<Oid, Uint8Array>>;
   /** Direct reading of the origin's objects where that is possible (file transport), else null. */
   objects(): ObjectReader | null;
   /** Brings `wants` and all they reach into `into`, asking only for what is missing there. */

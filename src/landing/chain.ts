@@ -8,6 +8,7 @@
 import { commitTime, type NewCommit, parseChainCommit } from "./chain-commit.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import { commitRequests } from "./commit-requests.ts";
 import type { EntryCache } from "./entry-cache.ts";
 import {
   type ChainName,
@@ -72,6 +73,11 @@ export interface Heads {
   readonly lock: LockEntry | null;
 }
 
+interface Wanted {
+  readonly chain: ChainName;
+  readonly oid: Oid;
+}
+
 /** Commit headers around a message of the largest size. */
 const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
 /** Bound of what is kept in memory, in bytes of commits. */
@@ -80,13 +86,18 @@ const CACHE_BYTES = 8 * 1024 * 1024;
 /** A reader of the chains of one origin; what `kept` has is not asked for. */
 export function createChainReader(origin: Origin, kept?: EntryCache): ChainReader {
   const cache = createCache(CACHE_BYTES);
+  const request = commitRequests(origin);
 
-  /** Reads what the cache lacks, in one round trip. Anything the origin doesn't have is an error. */
+  /**
+   * Reads what the cache lacks, in one round trip; with `parents`, the entries before them come along
+   * where the origin can say them at once. Anything the origin doesn't have is an error.
+   */
   async function load(
-    wanted: readonly { chain: ChainName; oid: Oid }[],
+    wanted: readonly Wanted[],
     signal?: AbortSignal,
+    parents = false,
   ): Promise<void> {
-    const missing: typeof wanted[number][] = [];
+    const missing: Wanted[] = [];
     for (const one of wanted) {
       const { chain, oid } = one;
       if (cache.has(key(chain, oid))) continue;
@@ -95,14 +106,26 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       else missing.push(one);
     }
     if (missing.length === 0) return;
-    const contents = await contentsOf(origin, missing, signal);
+    const objects = origin.objects();
+    const contents = objects
+      ? contentsIn(objects, missing)
+      : await request(missing.map(({ oid }) => oid), parents ? 2 : 1, signal);
+    const keep = async (chain: ChainName, oid: Oid, found: Uint8Array) => {
+      // Copied: what was found may be a view of a whole pack.
+      const content = new Uint8Array(found);
+      const entry = await decode(chain, oid, content);
+      cache.set(key(chain, oid), entry, content);
+      kept?.put(oid, content);
+      return entry;
+    };
     for (const { chain, oid } of missing) {
       const found = contents.get(oid);
       if (!found) throw corruptChain(chain, oid, "is missing in the origin");
-      // Copied: what was found may be a view of a whole pack.
-      const content = new Uint8Array(found);
-      cache.set(key(chain, oid), await decode(chain, oid, content), content);
-      kept?.put(oid, content);
+      const entry = await keep(chain, oid, found);
+      const before = parents && "parents" in entry ? entry.parents[0] : undefined;
+      const also = before === undefined ? undefined : contents.get(before);
+      // What doesn't belong there is for `before` to complain about, which then reads it itself.
+      if (also) await keep(chain, before!, also).catch(() => {});
     }
   }
 
@@ -121,7 +144,8 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       const given = (Object.entries(heads) as [ChainName, Oid | undefined][])
         .filter((one): one is [ChainName, Oid] => one[1] !== undefined)
         .map(([chain, oid]) => ({ chain, oid }));
-      await load(given, signal);
+      // Each head is held against the entry before it.
+      await load(given, signal, true);
       return {
         queue: heads.queue ? entryAt("queue", heads.queue) : null,
         done: heads.done ? entryAt("done", heads.done) : null,
@@ -224,22 +248,14 @@ function statOrNull(objects: ObjectReader, oid: Oid) {
 }
 
 /** Sizes are looked at first where objects can be read directly: a huge one is never loaded. */
-async function contentsOf(
-  origin: Origin,
-  wanted: readonly { chain: ChainName; oid: Oid }[],
-  signal?: AbortSignal,
-): Promise<Map<Oid, Uint8Array>> {
-  const objects = origin.objects();
-  if (!objects) return await origin.readCommits(wanted.map(({ oid }) => oid), signal);
+function contentsIn(objects: ObjectReader, wanted: readonly Wanted[]): Map<Oid, Uint8Array> {
   const found = new Map<Oid, Uint8Array>();
   for (const { chain, oid } of wanted) {
     const stat = statOrNull(objects, oid);
     if (stat === null) continue;
     const { type, size } = stat;
     if (type !== "commit") throw corruptChain(chain, oid, `is a ${type}, not a commit`);
-    if (size > MAX_COMMIT_BYTES) {
-      throw corruptChain(chain, oid, `has ${size} bytes, more than any client writes`);
-    }
+    if (size > MAX_COMMIT_BYTES) throw corruptChain(chain, oid, `has ${size} bytes`);
     found.set(oid, objects.read(oid).data);
   }
   return found;

@@ -120,12 +120,13 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
   /** Reads commits that the server may lack: what it refuses as a whole is asked for in halves. */
   async function readSome(
     oids: readonly Oid[],
+    generations: number,
     found: Map<Oid, Uint8Array>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
     if (oids.length === 0) return;
     try {
-      const request = { wants: oids, haves: [], depth: 1, commitsOnly: true };
+      const request = { wants: oids, haves: [], depth: generations, commitsOnly: true };
       const options = { signal, from: wire.name };
       const objects = await fetchPack(
         "commits",
@@ -133,7 +134,7 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
         signal,
         (pack) => readPackObjects(pack, MAX_COMMITS_PACK, options),
       );
-      for (const oid of oids) {
+      for (const oid of generations > 1 ? objects.keys() : oids) {
         const object = objects.get(oid);
         if (object?.type === "commit") found.set(oid, object.data);
       }
@@ -142,8 +143,8 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
       if (!isAgentqError(error, "server-error") || error.details?.status !== undefined) throw error;
       if (oids.length === 1) return;
       const middle = oids.length >> 1;
-      await readSome(oids.slice(0, middle), found, signal);
-      await readSome(oids.slice(middle), found, signal);
+      await readSome(oids.slice(0, middle), generations, found, signal);
+      await readSome(oids.slice(middle), generations, found, signal);
     }
   }
 
@@ -179,6 +180,7 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
   async function readCommits(
     oids: readonly Oid[],
     signal?: AbortSignal,
+    generations = 1,
   ): Promise<Map<Oid, Uint8Array>> {
     const found = new Map<Oid, Uint8Array>();
     if (oids.length === 0) return found;
@@ -193,7 +195,7 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
       }
     }
     for (let at = 0; at < wanted.length; at += BATCH) {
-      await readSome(wanted.slice(at, at + BATCH), found, signal);
+      await readSome(wanted.slice(at, at + BATCH), generations, found, signal);
     }
     return found;
   }
