@@ -3,11 +3,11 @@
  * one with power cuts in the tests.
  *
  * Every call that changes or syncs anything carries the name of its *site*, the place in the code that
- * makes it, so that each can be made to crash or fail and none is forgotten. All calls are synchronous
- * (a transaction is one piece that nothing in this process can interleave with) and throw the
- * system's own errors with their `code`.
+ * makes it, so that each can be made to crash or fail and none is forgotten. Calls are synchronous, but
+ * for those that a disk does many of at once, and throw the system's own errors with their `code`.
  */
 import fs, { constants } from "node:fs";
+import { availableParallelism } from "node:os";
 import process from "node:process";
 
 export type FileKind = "file" | "directory" | "symlink" | "other";
@@ -50,7 +50,8 @@ export interface FileSystem<Site extends string = string> {
 
   /** O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR. */
   create(site: Site, path: string, mode: number): Descriptor;
-  write(site: Site, fd: Descriptor, bytes: Uint8Array): void;
+  /** At the start; several pieces one after the other, without putting them together before. */
+  write(site: Site, fd: Descriptor, content: Uint8Array | readonly Uint8Array[]): void;
   mkdir(site: Site, path: string, mode: number): void;
   chmod(site: Site, path: string, mode: number): void;
   rename(site: Site, from: string, to: string): void;
@@ -59,14 +60,31 @@ export interface FileSystem<Site extends string = string> {
   sync(site: Site, fd: Descriptor): void;
   /** Opens the directory, fsyncs it, closes it. */
   syncDirectory(site: Site, path: string): void;
-  /** The same three while this goes on, for batches: the disk does many at once. */
-  syncLater(site: Site, fd: Descriptor): Promise<void>;
-  syncDirectoryLater(site: Site, path: string): Promise<void>;
-  unlinkLater(site: Site, path: string): Promise<void>;
+
+  /** `create` on another thread: where making inodes is slow, two are made at a time. */
+  createLater(site: Site, path: string, mode: number): Promise<Descriptor>;
+  /**
+   * Writes all that a new, empty file will hold and has the system begin to store it, without waiting.
+   * Returns the descriptor to sync, which takes the place of the given one.
+   */
+  writeEarly(site: Site, fd: Descriptor, path: string, bytes: Uint8Array): Descriptor;
+  /**
+   * All these syncs, many at a time, since a disk makes them last together. Resolves when none is going
+   * on any more, with the error of each or null, in the order given.
+   */
+  syncAll(requests: readonly SyncRequest<Site>[]): Promise<unknown[]>;
+  /** All of these, many at a time; the promises are in the order given. */
+  unlinkAll(site: Site, paths: readonly string[]): Promise<void>[];
 }
+
+/** A sync among several: of an open file, or of a directory by its path. */
+export type SyncRequest<Site extends string = string> =
+  | { readonly site: Site; readonly fd: Descriptor }
+  | { readonly site: Site; readonly directory: string };
 
 const NOFOLLOW = constants.O_NOFOLLOW ?? 0;
 const DIRECTORY = constants.O_DIRECTORY ?? 0;
+const CREATE = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | NOFOLLOW;
 
 /** The real file system. */
 export const nodeFiles: FileSystem = {
@@ -99,19 +117,10 @@ export const nodeFiles: FileSystem = {
   readdir: (path) => fs.readdirSync(path),
   close: (fd) => fs.closeSync(fd),
 
-  create: (_site, path, mode) =>
-    retried(() =>
-      fs.openSync(
-        path,
-        constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | NOFOLLOW,
-        mode,
-      )
-    ),
-  write(_site, fd, bytes) {
-    let written = 0;
-    while (written < bytes.length) {
-      written += retried(() => fs.writeSync(fd, bytes, written, bytes.length - written, written));
-    }
+  create: (_site, path, mode) => retried(() => fs.openSync(path, CREATE, mode)),
+  write(_site, fd, content) {
+    if (content instanceof Uint8Array) writeWhole(fd, content);
+    else writePieces(fd, content);
   },
   mkdir: (_site, path, mode) => fs.mkdirSync(path, { mode }),
   chmod: (_site, path, mode) => fs.chmodSync(path, mode),
@@ -119,40 +128,124 @@ export const nodeFiles: FileSystem = {
   unlink: (_site, path) => fs.unlinkSync(path),
   rmdir: (_site, path) => fs.rmdirSync(path),
   sync: (_site, fd) => retried(() => fs.fsyncSync(fd)),
-  syncDirectory(_site, path) {
-    // Windows has no way to flush a directory; NTFS journals the entries itself.
-    if (process.platform === "win32") return;
-    const fd = retried(() => fs.openSync(path, constants.O_RDONLY | DIRECTORY | NOFOLLOW));
-    try {
-      retried(() => fs.fsyncSync(fd));
-    } finally {
-      fs.closeSync(fd);
+  syncDirectory: (_site, path) => syncDirectory(path),
+
+  createLater: (_site, path, mode) => later((done) => fs.open(path, CREATE, mode, done)),
+  writeEarly(_site, fd, path, bytes) {
+    if (process.platform !== "linux") {
+      writeWhole(fd, bytes);
+      return fd;
     }
+    // Cutting an empty file to nothing changes nothing, but ext4, XFS and btrfs begin to store a file
+    // that was cut to nothing as soon as it is closed. So many files are on their way when the first
+    // is waited for. The second descriptor is there before: it will be told of errors meanwhile.
+    fs.ftruncateSync(fd, 0);
+    writeWhole(fd, bytes);
+    const toSync = retried(() => fs.openSync(path, constants.O_RDONLY | NOFOLLOW));
+    fs.closeSync(fd);
+    return toSync;
   },
-  syncLater: (_site, fd) => fsyncLater(fd),
-  async syncDirectoryLater(_site, path) {
-    if (process.platform === "win32") return;
-    const flags = constants.O_RDONLY | DIRECTORY | NOFOLLOW;
-    const fd = retried(() => fs.openSync(path, flags));
-    try {
-      await fsyncLater(fd);
-    } finally {
-      fs.closeSync(fd);
-    }
+  syncAll(requests) {
+    const onPool = poolShare(requests.length);
+    return Promise.all(
+      requests.map((request, index) =>
+        (index < onPool ? syncLater(request) : attempted(() => syncNow(request)))
+          .then(() => null, (error: unknown) => error)
+      ),
+    );
   },
-  unlinkLater: (_site, path) => fs.promises.unlink(path),
+  unlinkAll(_site, paths) {
+    const onPool = poolShare(paths.length);
+    return paths.map((path, index) =>
+      index < onPool
+        ? later<void>((done) => fs.unlink(path, done))
+        : attempted(() => fs.unlinkSync(path))
+    );
+  },
 };
 
-function fsyncLater(fd: Descriptor): Promise<void> {
+/** How many calls run at a time outside this thread: Bun has as many threads as processors, others more. */
+const POOL_THREADS = "Bun" in globalThis ? Math.max(2, availableParallelism()) : 16;
+
+/** How many of so many calls other threads make, while this one makes the rest. */
+function poolShare(count: number): number {
+  return count === 1 ? 0 : Math.ceil(count * POOL_THREADS / (POOL_THREADS + 1));
+}
+
+function syncNow(request: SyncRequest): void {
+  if ("fd" in request) retried(() => fs.fsyncSync(request.fd));
+  else syncDirectory(request.directory);
+}
+
+async function syncLater(request: SyncRequest): Promise<void> {
+  if ("fd" in request) return await later<void>((done) => fs.fsync(request.fd, done));
+  if (process.platform === "win32") return;
+  const fd = openDirectory(request.directory);
+  try {
+    await later<void>((done) => fs.fsync(fd, done));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function syncDirectory(path: string): void {
+  // Windows has no way to flush a directory; NTFS journals the entries itself.
+  if (process.platform === "win32") return;
+  const fd = openDirectory(path);
+  try {
+    retried(() => fs.fsyncSync(fd));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function openDirectory(path: string): Descriptor {
+  return retried(() => fs.openSync(path, constants.O_RDONLY | DIRECTORY | NOFOLLOW));
+}
+
+function writeWhole(fd: Descriptor, bytes: Uint8Array, position = 0): void {
+  let written = 0;
+  while (written < bytes.length) {
+    const left = bytes.length - written;
+    written += retried(() => fs.writeSync(fd, bytes, written, left, position + written));
+  }
+}
+
+/** What every system takes in one call. */
+const MAX_PIECES = 1024;
+
+function writePieces(fd: Descriptor, pieces: readonly Uint8Array[]): void {
+  let position = 0;
+  for (let from = 0; from < pieces.length; from += MAX_PIECES) {
+    const together = pieces.slice(from, from + MAX_PIECES);
+    let written = retried(() => fs.writevSync(fd, together, position));
+    for (const piece of together) {
+      // A full disk takes part of it; what is left says why.
+      if (written < piece.length) writeWhole(fd, piece.subarray(written), position + written);
+      written = Math.max(0, written - piece.length);
+      position += piece.length;
+    }
+  }
+}
+
+type Callback<T> = (error: NodeJS.ErrnoException | null | undefined, value: T) => void;
+
+/** A call that another thread makes; again when a signal interrupts it. */
+function later<T>(call: (done: Callback<T>) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const again = () =>
-      fs.fsync(fd, (error) => {
-        if (error === null || error === undefined) resolve();
+      call((error, value) => {
+        if (error === null || error === undefined) resolve(value);
         else if (error.code === "EINTR") again();
         else reject(error);
       });
     again();
   });
+}
+
+// deno-lint-ignore require-await -- async so that what it throws is a rejection.
+async function attempted(action: () => void): Promise<void> {
+  action();
 }
 
 /** A signal may interrupt these calls on FUSE and network file systems; doing them again is safe. */

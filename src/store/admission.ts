@@ -3,16 +3,29 @@ import { Buffer } from "node:buffer";
 import { AgentqError } from "../errors.ts";
 import { syncError } from "../platform/durable.ts";
 import type { FileStat } from "../platform/files.ts";
-import { admitDirectory, admitFile, admitRoot, isUnchanged } from "./admit.ts";
+import {
+  admitDirectory,
+  admitFile,
+  admitRoot,
+  type AdmittedFile,
+  isAlike,
+  isUnchanged,
+} from "./admit.ts";
+import { orDamaged } from "./damage.ts";
 import type { StoreState } from "./state.ts";
 import { parseFormat, parseState } from "./state-file.ts";
 import type { StoreContext } from "./transaction.ts";
 
-export interface Admitted {
-  readonly namespace: FileStat;
+/** A state, and what its file is known again by. */
+export interface KnownState {
   readonly stateFile: FileStat;
+  /** The file's exact bytes; of a large one only the first, with the revision among them. */
   readonly bytes: Uint8Array;
   readonly state: StoreState;
+}
+
+export interface Admitted extends KnownState {
+  readonly namespace: FileStat;
 }
 
 const MAX_FORMAT_BYTES = 4096;
@@ -25,19 +38,42 @@ export function admit(context: StoreContext): Admitted {
   const namespace = admitDirectory(files, paths.namespace, policy);
   admitFormat(context);
 
-  const { stat, bytes } = admitFile(files, paths.state, policy, limits.maxStateBytes);
-  if (context.trusted !== null && equalBytes(context.trusted.bytes, bytes)) {
-    return { namespace, stateFile: stat, bytes, state: context.trusted.state };
+  const known = context.trusted;
+  const large = known !== null && known.stateFile.size >= LARGE_STATE_BYTES;
+  const { maxStateBytes } = limits;
+  let read = admitFile(files, paths.state, policy, maxStateBytes, large ? HEAD_BYTES : undefined);
+  if (known !== null && isKnown(known, read, large)) {
+    return { ...known, namespace, stateFile: read.stat };
   }
+  if (large) read = admitFile(files, paths.state, policy, maxStateBytes);
   // Its writer may have died between the rename and the sync: only now will it last.
   try {
     files.syncDirectory("admit.sync-parent", paths.namespace);
   } catch (error) {
     throw syncError(paths.namespace, error);
   }
-  const state = parseState(decode(bytes), paths.state);
+  const state = parsed(context, parseState, read.bytes, paths.state);
   if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
-  return { namespace, stateFile: stat, bytes, state };
+  return { namespace, stateFile: read.stat, bytes: bytesToKnow([read.bytes]), state };
+}
+
+const LARGE_STATE_BYTES = 64 * 1024;
+const HEAD_BYTES = 512;
+
+/** What is kept of a state's bytes (given in pieces) to know it again. */
+export function bytesToKnow(pieces: readonly Uint8Array[]): Uint8Array {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  return Buffer.concat(pieces, length < LARGE_STATE_BYTES ? length : HEAD_BYTES);
+}
+
+/**
+ * Whether the state that was read is the one known already. A small one is when all its bytes are the
+ * same. A large one is when it begins alike and nothing that the file system tells of the file has
+ * changed: no two states of a store have the same revision, so that no transaction can have made another
+ * of it.
+ */
+function isKnown(known: KnownState, read: AdmittedFile, large: boolean): boolean {
+  return equalBytes(known.bytes, read.bytes) && (!large || isAlike(read.stat, known.stateFile));
 }
 
 /** format.json never changes: once it was read, lstat tells whether it still is that file. */
@@ -46,9 +82,22 @@ function admitFormat(context: StoreContext): void {
   const { files } = context.platform;
   if (context.formatFile !== null && isUnchanged(files, paths.format, context.formatFile)) return;
   const { stat, bytes } = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
-  const format = parseFormat(decode(bytes), paths.format);
+  const format = parsed(context, parseFormat, bytes, paths.format);
   if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
   context.formatFile = stat;
+}
+
+function parsed<T>(
+  context: StoreContext,
+  parse: (text: string, path: string) => T,
+  bytes: Uint8Array,
+  path: string,
+): T {
+  try {
+    return parse(decode(bytes), path);
+  } catch (error) {
+    throw orDamaged(context.platform, context.paths, error);
+  }
 }
 
 function mismatch(path: string, storeId: string): AgentqError {

@@ -60,12 +60,16 @@ export function admitRoot(
   return stat;
 }
 
-/** A file of the store itself (mode 0600, ours, exactly one link), read whole. */
+/**
+ * A file of the store itself (mode 0600, ours, exactly one link), read whole, or only its first `head`
+ * bytes.
+ */
 export function admitFile(
   files: FileSystem<StoreSite>,
   path: string,
   policy: AdmissionPolicy,
   limit: number,
+  head?: number,
 ): AdmittedFile {
   const before = requireStat(files, path);
   assertFile(files, before, path, policy);
@@ -86,7 +90,9 @@ export function admitFile(
     const opened = files.fstat(fd);
     assertFile(files, opened, path, policy);
     if (!sameFile(before, opened)) throw changed(path);
-    const bytes = files.readAll(fd, opened.size, limit);
+    const bytes = head === undefined
+      ? files.readAll(fd, opened.size, limit)
+      : files.readAll(fd, head, head).subarray(0, head);
     if (bytes.length > limit) throw changed(path);
     const after = requireStat(files, path);
     if (!sameFile(opened, after) || after.links !== 1) throw changed(path);
@@ -109,21 +115,26 @@ export function isUnchanged(
   admitted: FileStat,
 ): boolean {
   const now = lstatOrNull(files, path);
-  return now !== null && sameFile(now, admitted) && now.kind === admitted.kind &&
-    now.links === admitted.links && now.mode === admitted.mode && now.uid === admitted.uid &&
-    now.size === admitted.size && now.ctimeNs === admitted.ctimeNs;
+  return now !== null && isAlike(now, admitted);
 }
 
-/** The name still leads to exactly the file that was admitted. */
+/** The same file, and nothing that a file system tells of it has changed. */
+export function isAlike(a: FileStat, b: FileStat): boolean {
+  return sameFile(a, b) && a.kind === b.kind && a.links === b.links && a.mode === b.mode &&
+    a.uid === b.uid && a.size === b.size && a.ctimeNs === b.ctimeNs;
+}
+
+/** The name still leads to exactly the file that was admitted; what it is like now. */
 export function assertSame(
   files: FileSystem<StoreSite>,
   path: string,
   admitted: FileStat,
-): void {
+): FileStat {
   const now = lstatOrNull(files, path);
   const same = now !== null && sameFile(now, admitted) && now.kind === admitted.kind &&
     now.mode === admitted.mode && now.uid === admitted.uid;
   if (!same || (now.kind === "file" && now.links !== 1)) throw changed(path);
+  return now;
 }
 
 export function changed(path: string): AgentqError {

@@ -9,7 +9,7 @@ import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
 import { describeOwner, findLocks, isRecoveryName } from "./stale.ts";
 import type { StoreState } from "./state.ts";
-import { serializeState } from "./state-file.ts";
+import { encodeState } from "./state-file.ts";
 import { type StoreContext, typed } from "./transaction.ts";
 import type { CheckFinding, CheckReport, Token } from "./types.ts";
 
@@ -65,7 +65,7 @@ function audit(context: StoreContext): CheckReport {
     slots: state.slots,
     failed: state.failed.size,
     orphans,
-    stateBytes: new TextEncoder().encode(serializeState(state)).length,
+    stateBytes: encodeState(state).reduce((sum, { length }) => sum + length, 0),
     findings,
     sound: findings.every(({ level }) => level !== "error"),
   };

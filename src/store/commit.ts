@@ -1,32 +1,33 @@
 /** Steps 3 to 5 of a transaction (see `transaction.ts`): what is written, in which order, with which sync. */
 import { AgentqError } from "../errors.ts";
 import { ioError, syncError } from "../platform/durable.ts";
-import { type FileStat, sameFile } from "../platform/files.ts";
+import { type FileStat, type FileSystem, sameFile, type SyncRequest } from "../platform/files.ts";
 import type { Admitted } from "./admission.ts";
 import { admitDirectory, assertSame, lstatOrNull } from "./admit.ts";
 import { assertHeld, type ExclusiveFile } from "./exclusive.ts";
 import { objectDirectory, payloadPath } from "./layout.ts";
-import { writeAllObjects } from "./payload.ts";
+import { makeObjects } from "./payload.ts";
+import type { StoreSite } from "./sites.ts";
 import type { StoreContext } from "./transaction.ts";
 import type { Token } from "./types.ts";
 
 /**
  * Makes the new state the authority: objects, the state's file, the rename, the parent's sync. Errors
- * before the rename take everything back; one after it is `commit-uncertain`.
+ * before the rename take everything back; one after it is `commit-uncertain`. Returns the state's file
+ * as it is then.
  */
 export async function commit(
   context: StoreContext,
   lock: ExclusiveFile,
   admitted: Admitted,
   objects: ReadonlyMap<Token, Uint8Array>,
-  bytes: Uint8Array,
-): Promise<void> {
+  state: readonly Uint8Array[],
+): Promise<FileStat> {
   const { paths, platform } = context;
   const { files } = platform;
   let written: FileStat;
   try {
-    await writeObjects(context, objects);
-    written = writeTemp(context, lock, bytes);
+    written = await write(context, lock, objects, state);
     assertHeld(platform, lock);
     // A root swapped meanwhile shows here too: its namespace would be another.
     assertSame(files, paths.namespace, admitted.namespace);
@@ -40,7 +41,7 @@ export async function commit(
   }
   try {
     files.syncDirectory("state.sync-parent", paths.namespace);
-    assertSame(files, paths.state, written);
+    return assertSame(files, paths.state, written);
   } catch (error) {
     const cause = syncError(paths.namespace, error);
     if (cause.code === "durability-unavailable") throw cause;
@@ -48,29 +49,89 @@ export async function commit(
   }
 }
 
-async function writeObjects(
+/** Payload files that are open at a time: few enough to stay far from the limit of open files. */
+const MAX_OPEN = 100;
+
+/**
+ * Writes the new objects and the new state, and makes all of it last. Nothing orders these syncs among
+ * each other, only before the rename, so that they are made together.
+ */
+async function write(
   context: StoreContext,
+  lock: ExclusiveFile,
   objects: ReadonlyMap<Token, Uint8Array>,
-): Promise<void> {
-  if (objects.size === 0) return;
+  state: readonly Uint8Array[],
+): Promise<FileStat> {
   const { paths, policy } = context;
   const { files } = context.platform;
-  admitDirectory(files, paths.objects, policy);
-  await writeAllObjects(files, paths, objects);
-  try {
-    files.syncDirectory("objects.sync", paths.objects);
-  } catch (error) {
-    throw syncError(paths.objects, error);
+  const { path: temp, fd } = lock.announcement!;
+  if (objects.size === 0) {
+    writeTemp(files, lock, state);
+    try {
+      files.sync("state.sync-temp", fd);
+    } catch (error) {
+      throw ioError("write", temp, error);
+    }
+    return fstat(files, lock);
   }
+  admitDirectory(files, paths.objects, policy);
+  const all = [...objects];
+  for (let from = 0; from < all.length; from += MAX_OPEN) {
+    const made = await makeObjects(files, paths, all.slice(from, from + MAX_OPEN));
+    try {
+      const syncs: NamedSync[] = [
+        ...made.map(({ path, fd }) => ({ site: "object.sync-file", path, fd }) as const),
+        ...made.map(({ directory }) => directorySync("object.sync-directory", directory)),
+      ];
+      if (from + MAX_OPEN >= all.length) {
+        writeTemp(files, lock, state);
+        syncs.push(directorySync("objects.sync", paths.objects));
+        syncs.push({ site: "state.sync-temp", path: temp, fd });
+      }
+      await syncAll(files, syncs);
+    } finally {
+      for (const { fd } of made) files.close(fd);
+    }
+  }
+  return fstat(files, lock);
+}
+
+type NamedSync = SyncRequest<StoreSite> & { readonly path: string };
+
+function directorySync(site: StoreSite, path: string): NamedSync {
+  return { site, path, directory: path };
+}
+
+/** Throws the first error, once nothing is going on any more. */
+async function syncAll(
+  files: FileSystem<StoreSite>,
+  syncs: readonly NamedSync[],
+): Promise<void> {
+  const errors = await files.syncAll(syncs);
+  const failed = errors.findIndex((error) => error !== null);
+  if (failed < 0) return;
+  const { path } = syncs[failed]!;
+  if ("directory" in syncs[failed]!) throw syncError(path, errors[failed]);
+  throw ioError("sync", path, errors[failed]);
 }
 
 /** The lock's announcement, empty and private so far, takes the new state. */
-function writeTemp(context: StoreContext, lock: ExclusiveFile, bytes: Uint8Array): FileStat {
-  const { files } = context.platform;
+function writeTemp(
+  files: FileSystem<StoreSite>,
+  lock: ExclusiveFile,
+  state: readonly Uint8Array[],
+): void {
   const { path, fd } = lock.announcement!;
   try {
-    files.write("state.write-temp", fd, bytes);
-    files.sync("state.sync-temp", fd);
+    files.write("state.write-temp", fd, state);
+  } catch (error) {
+    throw ioError("write", path, error);
+  }
+}
+
+function fstat(files: FileSystem<StoreSite>, lock: ExclusiveFile): FileStat {
+  const { path, fd } = lock.announcement!;
+  try {
     return files.fstat(fd);
   } catch (error) {
     throw ioError("write", path, error);
@@ -121,17 +182,20 @@ function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): 
 
 /** Still under the lock, so that nobody is just starting to read them. Failure is never an error. */
 export async function collect(context: StoreContext, released: readonly Token[]): Promise<void> {
-  const { files } = context.platform;
+  if (released.length === 0) return;
+  const { platform: { files }, paths } = context;
   const removeDirectory = (object: Token) =>
-    attempt(() => files.rmdir("collect.rmdir", objectDirectory(context.paths, object)));
+    attempt(() => files.rmdir("collect.rmdir", objectDirectory(paths, object)));
   if (released.length === 1) {
-    attempt(() => files.unlink("collect.unlink", payloadPath(context.paths, released[0]!)));
+    attempt(() => files.unlink("collect.unlink", payloadPath(paths, released[0]!)));
     removeDirectory(released[0]!);
     return;
   }
-  await Promise.allSettled(released.map(async (object) => {
-    await files.unlinkLater("collect.unlink", payloadPath(context.paths, object));
-    removeDirectory(object);
+  const payloads = released.map((object) => payloadPath(paths, object));
+  const unlinked = files.unlinkAll("collect.unlink", payloads);
+  await Promise.allSettled(unlinked.map(async (gone, index) => {
+    await gone;
+    removeDirectory(released[index]!);
   }));
 }
 

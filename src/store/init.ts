@@ -21,7 +21,7 @@ import { DIRECTORY_MODE, FILE_MODE, NAMESPACE, type StorePaths, storePaths } fro
 import { readIdentity } from "./open.ts";
 import { storePlatform, storeWait } from "./platform.ts";
 import { emptyState } from "./state.ts";
-import { serializeFormat, serializeState } from "./state-file.ts";
+import { encodeState, serializeFormat } from "./state-file.ts";
 import type { StoreSite } from "./sites.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
 import { findV1Mark } from "./v1-marks.ts";
@@ -173,12 +173,13 @@ function createNamespace(
     }
     syncDirectoryAt(platform, "init.sync-objects", paths.objects);
     syncDirectoryAt(platform, "init.sync-namespace", paths.namespace);
-    createFile(platform, paths.state, serializeState(emptyState(storeId)), {
+    createFile(platform, paths.state, encodeState(emptyState(storeId)), {
       create: "init.create-state",
       write: "init.write-state",
       sync: "init.sync-state",
     });
-    createFile(platform, paths.format, serializeFormat({ storeId, openModes }), {
+    const format = new TextEncoder().encode(serializeFormat({ storeId, openModes }));
+    createFile(platform, paths.format, format, {
       create: "init.create-format",
       write: "init.write-format",
       sync: "init.sync-format",
@@ -193,14 +194,14 @@ function createNamespace(
 function createFile(
   platform: StorePlatform,
   path: string,
-  text: string,
+  content: Uint8Array | readonly Uint8Array[],
   sites: { create: StoreSite; write: StoreSite; sync: StoreSite },
 ): void {
   const { files } = platform;
   try {
     const fd = files.create(sites.create, path, FILE_MODE);
     try {
-      files.write(sites.write, fd, new TextEncoder().encode(text));
+      files.write(sites.write, fd, content);
       files.sync(sites.sync, fd);
     } finally {
       files.close(fd);

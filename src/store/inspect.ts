@@ -29,8 +29,8 @@ const MAX_TRIES = 100;
 export function readState(context: StoreContext): StoreState {
   for (let tries = 1;; tries++) {
     try {
-      const { bytes, state } = admit(context);
-      context.trusted = { bytes, state };
+      const { stateFile, bytes, state } = admit(context);
+      context.trusted = { stateFile, bytes, state };
       return state;
     } catch (error) {
       if (!mayBeARename(error) || tries === MAX_TRIES) throw error;

@@ -3,6 +3,7 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
+import { orDamaged } from "./damage.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
 import type { LockWait } from "./lock.ts";
 import { DEFAULT_LIMITS, storePlatform, storeWait } from "./platform.ts";
@@ -70,7 +71,8 @@ export async function readIdentity(
   for (let tries = 1;; tries++) {
     try {
       return readValidFiles(platform, paths, wait);
-    } catch (error) {
+    } catch (cause) {
+      const error = orDamaged(platform, paths, cause);
       const renamed = isAgentqError(error, "identity-changed") && tries <= GRACE_TRIES;
       if (!isAgentqError(error, "init-incomplete") && !renamed) throw error;
       const expired = performance.now() - started >= wait.timeoutMs;
@@ -103,14 +105,14 @@ function readValidFiles(
   const file = admitFile(files, paths.format, modesUnknown, MAX_FORMAT_BYTES);
   const format = parseFormat(decode(file.bytes), paths.format);
   // Everything once as every transaction will do it, with the modes that the store asks for.
-  const { bytes, state } = admit(makeContext(paths, platform, wait, {}, format));
+  const { stateFile, bytes, state } = admit(makeContext(paths, platform, wait, {}, format));
   if (lstatOrNull(files, paths.objects) === null) {
     throw new AgentqError("store-invalid", `${paths.objects} is missing`, {
       hint: "The payloads are gone: restore the directory from a copy.",
       details: { path: paths.objects },
     });
   }
-  return { format, trusted: { bytes, state } };
+  return { format, trusted: { stateFile, bytes, state } };
 }
 
 function missing(platform: StorePlatform, paths: StorePaths): AgentqError {

@@ -1,6 +1,6 @@
 /** Payloads: the caller's JSON, serialised once, kept byte for byte in an object of its own. */
 import { AgentqError } from "../errors.ts";
-import { errnoOf, ioError, syncError } from "../platform/durable.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
 import type { Descriptor, FileSystem } from "../platform/files.ts";
 import { type AdmissionPolicy, admitDirectory, admitFile } from "./admit.ts";
 import {
@@ -63,93 +63,69 @@ function serialize(payload: Json): string {
   return text;
 }
 
-/** Objects whose syncs are under way at a time: few enough to stay far from the limit of open files. */
-const MAX_UNDER_WAY = 128;
+/** A new object: its directory and its file, written but not synced, and still open. */
+export interface MadeObject {
+  readonly directory: string;
+  readonly path: string;
+  readonly fd: Descriptor;
+}
 
 /**
- * Writes payloads as new objects: each its own directory and file, both synced. The edges in
- * `objects/` are the caller's to sync, once for all of them.
+ * Makes new objects, each a directory and a file in it. All their syncs, and that of `objects/`, are the
+ * caller's to make, and the descriptors its to close.
  *
- * In a batch the syncs of one object go on while the next is written.
+ * Where there are several, another thread makes the files, each while this one makes the next directory.
  */
-export async function writeAllObjects(
+export async function makeObjects(
   files: FileSystem<StoreSite>,
   paths: StorePaths,
-  objects: ReadonlyMap<Token, Uint8Array>,
-): Promise<void> {
-  const underWay: Promise<void>[] = [];
-  try {
-    for (const [object, bytes] of objects) {
-      if (objects.size === 1) return writeObject(files, paths, object, bytes);
-      underWay.push(writeObjectLater(files, paths, object, bytes));
-      if (underWay.length === MAX_UNDER_WAY) await Promise.all(underWay.splice(0));
-    }
-  } finally {
-    // Whatever failed: nothing may still be going on when the transaction is taken back.
-    await Promise.allSettled(underWay);
-  }
-  await Promise.all(underWay);
+  objects: readonly (readonly [Token, Uint8Array])[],
+): Promise<MadeObject[]> {
+  if (objects.length === 1) return [makeObject(files, paths, ...objects[0]!)];
+  const made = await Promise.allSettled(
+    objects.map(([object, bytes]) => makeObjectLater(files, paths, object, bytes)),
+  );
+  const failed = made.find(({ status }) => status === "rejected");
+  if (failed === undefined) return made.map((one) => (one as Fulfilled<MadeObject>).value);
+  for (const one of made) if (one.status === "fulfilled") files.close(one.value.fd);
+  throw (failed as PromiseRejectedResult).reason;
 }
 
-function writeObject(
+type Fulfilled<T> = PromiseFulfilledResult<T>;
+
+function makeObject(
   files: FileSystem<StoreSite>,
   paths: StorePaths,
   object: Token,
   bytes: Uint8Array,
-): void {
+): MadeObject {
   const directory = objectDirectory(paths, object);
   const path = payloadPath(paths, object);
-  const fd = createPayload(files, directory, path, bytes);
-  try {
-    files.sync("object.sync-file", fd);
-  } catch (error) {
-    throw ioError("sync", path, error);
-  } finally {
-    files.close(fd);
-  }
-  try {
-    files.syncDirectory("object.sync-directory", directory);
-  } catch (error) {
-    throw syncError(directory, error);
-  }
-}
-
-async function writeObjectLater(
-  files: FileSystem<StoreSite>,
-  paths: StorePaths,
-  object: Token,
-  bytes: Uint8Array,
-): Promise<void> {
-  const directory = objectDirectory(paths, object);
-  const path = payloadPath(paths, object);
-  const fd = createPayload(files, directory, path, bytes);
-  try {
-    await files.syncLater("object.sync-file", fd);
-  } catch (error) {
-    throw ioError("sync", path, error);
-  } finally {
-    files.close(fd);
-  }
-  try {
-    await files.syncDirectoryLater("object.sync-directory", directory);
-  } catch (error) {
-    throw syncError(directory, error);
-  }
-}
-
-/** Makes the directory and the file in it, written but not synced, and still open. */
-function createPayload(
-  files: FileSystem<StoreSite>,
-  directory: string,
-  path: string,
-  bytes: Uint8Array,
-): Descriptor {
   makeObjectDirectory(files, directory);
   let fd: Descriptor | undefined;
   try {
     fd = files.create("object.create", path, FILE_MODE);
     files.write("object.write", fd, bytes);
-    return fd;
+    return { directory, path, fd };
+  } catch (error) {
+    if (fd !== undefined) files.close(fd);
+    throw ioError("write", path, error);
+  }
+}
+
+async function makeObjectLater(
+  files: FileSystem<StoreSite>,
+  paths: StorePaths,
+  object: Token,
+  bytes: Uint8Array,
+): Promise<MadeObject> {
+  const directory = objectDirectory(paths, object);
+  const path = payloadPath(paths, object);
+  makeObjectDirectory(files, directory);
+  let fd: Descriptor | undefined;
+  try {
+    fd = await files.createLater("object.create", path, FILE_MODE);
+    return { directory, path, fd: files.writeEarly("object.write", fd, path, bytes) };
   } catch (error) {
     if (fd !== undefined) files.close(fd);
     throw ioError("write", path, error);

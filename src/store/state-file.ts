@@ -17,9 +17,12 @@ import { isPortableSegment, isQueueName } from "./names.ts";
 import {
   emptyState,
   type FailedRecord,
+  putSlot,
   type QueueEntry,
   registerQueue,
+  type SlotRun,
   type StoreState,
+  tidyRuns,
 } from "./state.ts";
 import type { Reference, Revision, Slot } from "./types.ts";
 
@@ -79,32 +82,51 @@ export function serializeFormat(format: StoreFormat): string {
   }) + "\n";
 }
 
-export function serializeState(state: StoreState): string {
-  const queues: string[] = [];
+/** state.json's bytes, in pieces: runs of slots that haven't changed are as they were. */
+export function encodeState(state: StoreState): Uint8Array[] {
+  const parts: Uint8Array[] = [];
+  let text = `{"protocol":"${PROTOCOL}","version":${VERSION},"storeId":"${state.storeId}",` +
+    `"revision":"${state.revision}",\n"queues":{`;
+  const append = (json: Uint8Array) => {
+    if (text !== "") parts.push(utf8.encode(text));
+    text = "";
+    parts.push(json);
+  };
+  let first = true;
   for (const [name, entry] of state.queues) {
-    queues.push(`${JSON.stringify(name)}:${entry.text ??= serializeQueue(entry)}`);
+    text += `${first ? "" : ",\n"}${JSON.stringify(name)}:{`;
+    first = false;
+    tidyRuns(entry);
+    entry.runs.forEach((run, index) => {
+      if (index > 0) text += ",\n";
+      append(run.json ??= encodeRun(entry, run));
+    });
+    text += "}";
   }
-  state.failedText ??= serializeFailed(state.failed);
-  return `{"protocol":"${PROTOCOL}","version":${VERSION},"storeId":"${state.storeId}",` +
-    `"revision":"${state.revision}",\n"queues":{${queues.join(",\n")}},\n` +
-    `"failed":${state.failedText}}\n`;
+  text += `},\n"failed":`;
+  append(state.failedJson ??= encodeFailed(state.failed));
+  parts.push(CLOSING);
+  return parts;
 }
 
-function serializeQueue(entry: QueueEntry): string {
+const utf8 = new TextEncoder();
+const CLOSING = utf8.encode("}\n");
+
+function encodeRun(entry: QueueEntry, run: SlotRun): Uint8Array {
   const slots: string[] = [];
-  for (const [id, slot] of entry.slots) {
-    slot.text ??= JSON.stringify({ pending: slot.pending, claimed: slot.claimed });
-    slots.push(`${JSON.stringify(id)}:${slot.text}`);
+  for (const id of run.ids) {
+    const { pending, claimed } = entry.slots.get(id)!;
+    slots.push(`${JSON.stringify(id)}:${JSON.stringify({ pending, claimed })}`);
   }
-  return `{${slots.join(",\n")}}`;
+  return utf8.encode(slots.join(",\n"));
 }
 
-function serializeFailed(failed: Map<string, FailedRecord>): string {
+function encodeFailed(failed: Map<string, FailedRecord>): Uint8Array {
   const records: string[] = [];
   for (const [id, record] of failed) {
     records.push(`${JSON.stringify(id)}:${JSON.stringify(record)}`);
   }
-  return `{${records.join(",\n")}}`;
+  return utf8.encode(`{${records.join(",\n")}}`);
 }
 
 /** Reads format.json. Errors: `init-incomplete`, `version-unsupported`, `store-invalid`. */
@@ -141,7 +163,7 @@ export function parseState(text: string, path: string): StoreState {
       if (pending === null && claimed === null) {
         throw invalid(path, `${queue}/${id} refers to nothing`);
       }
-      entry.slots.set(id, { pending, claimed, text: null });
+      putSlot(entry, id, { pending, claimed });
       state.slots++;
     }
   }

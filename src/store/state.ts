@@ -1,20 +1,26 @@
 /**
  * A store's state in memory.
  *
- * A state may hold 10,000 slots and is written anew by every transaction, so each slot and queue keeps
- * its JSON text until it changes.
+ * A state may hold 10,000 slots and is written anew by every transaction, so its JSON is kept, in runs
+ * of slots, until one of the run changes.
  */
 import type { Reference, Revision, Slot } from "./types.ts";
 
-/** One slot in memory, with its JSON text while that is current. */
-export interface SlotEntry extends Slot {
-  text: string | null;
+/** Some of a queue's slots, with their JSON while that is current. */
+export interface SlotRun {
+  readonly ids: Set<string>;
+  json: Uint8Array | null;
 }
 
-/** One queue in memory, with its JSON text while that is current. */
+/** One slot in memory. */
+export interface SlotEntry extends Slot {
+  run: SlotRun;
+}
+
+/** One queue in memory. */
 export interface QueueEntry {
   readonly slots: Map<string, SlotEntry>;
-  text: string | null;
+  runs: SlotRun[];
 }
 
 export interface FailedRecord {
@@ -33,7 +39,7 @@ export interface StoreState {
   revision: Revision;
   readonly queues: Map<string, QueueEntry>;
   readonly failed: Map<string, FailedRecord>;
-  failedText: string | null;
+  failedJson: Uint8Array | null;
   /** Live slots over all queues. */
   slots: number;
 }
@@ -44,7 +50,7 @@ export function emptyState(storeId: string): StoreState {
     revision: "0",
     queues: new Map(),
     failed: new Map(),
-    failedText: null,
+    failedJson: null,
     slots: 0,
   };
 }
@@ -77,28 +83,53 @@ export function setSlot(
 ): void {
   const entry = registerQueue(state, queue);
   const old = entry.slots.get(id);
-  const slot = { ...EMPTY_SLOT, ...old, ...change, text: null };
-  entry.text = null;
-  if (slot.pending === null && slot.claimed === null) {
-    if (entry.slots.delete(id)) state.slots--;
-    return;
+  const { pending, claimed } = { ...EMPTY_SLOT, ...old, ...change };
+  if (pending !== null || claimed !== null) {
+    if (old === undefined) state.slots++;
+    putSlot(entry, id, { pending, claimed }, old?.run);
+  } else if (old !== undefined) {
+    old.run.ids.delete(id);
+    old.run.json = null;
+    entry.slots.delete(id);
+    state.slots--;
   }
-  if (old === undefined) state.slots++;
-  entry.slots.set(id, slot);
+}
+
+/** Slots whose JSON is made together. */
+const RUN_LENGTH = 64;
+
+/** Puts a slot into its run, or a new one into the last that has room. */
+export function putSlot(entry: QueueEntry, id: string, slot: Slot, into?: SlotRun): void {
+  let run = into ?? entry.runs.at(-1);
+  if (run === undefined || (into === undefined && run.ids.size >= RUN_LENGTH)) {
+    run = { ids: new Set(), json: null };
+    entry.runs.push(run);
+  }
+  run.ids.add(id);
+  run.json = null;
+  entry.slots.set(id, { pending: slot.pending, claimed: slot.claimed, run });
+}
+
+/** Forgets runs that have emptied, and makes the runs anew where most have become short. */
+export function tidyRuns(entry: QueueEntry): void {
+  entry.runs = entry.runs.filter(({ ids }) => ids.size > 0);
+  if (entry.runs.length <= 8 + 4 * entry.slots.size / RUN_LENGTH) return;
+  entry.runs = [];
+  for (const [id, slot] of entry.slots) putSlot(entry, id, slot);
 }
 
 /** The queue's entry, made when it isn't there. */
 export function registerQueue(state: StoreState, queue: string): QueueEntry {
   let entry = state.queues.get(queue);
   if (entry === undefined) {
-    entry = { slots: new Map(), text: null };
+    entry = { slots: new Map(), runs: [] };
     state.queues.set(queue, entry);
   }
   return entry;
 }
 
 export function setFailed(state: StoreState, failedId: string, record: FailedRecord | null): void {
-  state.failedText = null;
+  state.failedJson = null;
   if (record === null) state.failed.delete(failedId);
   else state.failed.set(failedId, record);
 }

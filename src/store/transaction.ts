@@ -13,7 +13,7 @@
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import type { FileStat } from "../platform/files.ts";
-import { admit } from "./admission.ts";
+import { admit, bytesToKnow, type KnownState } from "./admission.ts";
 import type { AdmissionPolicy } from "./admit.ts";
 import { collect, commit } from "./commit.ts";
 import { type ExclusiveFile, releaseLeftovers, releaseOrKeep } from "./exclusive.ts";
@@ -21,7 +21,7 @@ import type { StorePaths } from "./layout.ts";
 import { acquireLock, type LockWait } from "./lock.ts";
 import { readObject } from "./payload.ts";
 import { nextRevision, type StoreState } from "./state.ts";
-import { serializeState } from "./state-file.ts";
+import { encodeState } from "./state-file.ts";
 import type { Revision, StoreLimits, StorePlatform, Token } from "./types.ts";
 
 /** An opened store, as its operations see it. */
@@ -33,10 +33,10 @@ export interface StoreContext {
   readonly policy: AdmissionPolicy;
   readonly storeId: string;
   /**
-   * The state that is known to be durable, with its exact bytes: when state.json still has them,
-   * neither parsing nor another sync of its parent is needed. Null while a transaction works on it.
+   * The state that is known to be durable: when state.json is still that, neither parsing nor another
+   * sync of its parent is needed. Null while a transaction works on it.
    */
-  trusted: { readonly bytes: Uint8Array; readonly state: StoreState } | null;
+  trusted: KnownState | null;
   /** format.json as it was admitted. */
   formatFile: FileStat | null;
   /** Settles when the last transaction that was asked for has ended. */
@@ -150,14 +150,15 @@ async function runLocked<T>(
   context.trusted = null;
   const result = body(transaction);
   if (!changed) {
-    context.trusted = { bytes: admitted.bytes, state };
+    const { stateFile, bytes } = admitted;
+    context.trusted = { stateFile, bytes, state };
     return result;
   }
   state.revision = transaction.revision;
-  const bytes = new TextEncoder().encode(serializeState(state));
-  assertWithinLimits(context, state, bytes.length, grows);
-  await commit(context, lock, admitted, objects, bytes);
-  context.trusted = { bytes, state };
+  const pieces = encodeState(state);
+  assertWithinLimits(context, state, pieces, grows);
+  const stateFile = await commit(context, lock, admitted, objects, pieces);
+  context.trusted = { stateFile, bytes: bytesToKnow(pieces), state };
   await collect(context, released);
   return result;
 }
@@ -165,10 +166,11 @@ async function runLocked<T>(
 function assertWithinLimits(
   context: StoreContext,
   state: StoreState,
-  bytes: number,
+  pieces: readonly Uint8Array[],
   grows: boolean,
 ): void {
   const { maxSlots, maxStateBytes } = context.limits;
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
   if (grows && state.slots > maxSlots) {
     throw new AgentqError("limit-exceeded", `the store would have more than ${maxSlots} messages`, {
       details: { slots: state.slots, limit: maxSlots },

@@ -11,6 +11,7 @@
  *
  * Nothing orders one file's or directory's loss against another's: only fsync does.
  */
+import { Buffer } from "node:buffer";
 import { posix } from "node:path";
 import type { FileKind, FileStat, FileSystem } from "../../src/platform/files.ts";
 
@@ -184,8 +185,11 @@ function mount(disk: Disk): SimulatedFiles {
       step(site, path);
       return opened(add(path, "file", mode));
     },
-    write(site, fd, bytes) {
+    write(site, fd, content) {
       const inode = descriptor(fd);
+      const bytes = content instanceof Uint8Array
+        ? content
+        : new Uint8Array(Buffer.concat(content));
       const failure = failures.get(steps.length);
       // A full disk or a broken one takes part of the data first.
       if (failure !== undefined) inode.data = bytes.slice(0, bytes.length >> 1);
@@ -236,9 +240,22 @@ function mount(disk: Disk): SimulatedFiles {
       inode.syncedEntries = new Map(inode.entries);
       inode.changes = [];
     },
-    syncLater: async (site, fd) => files.sync(site, fd),
-    syncDirectoryLater: async (site, path) => files.syncDirectory(site, path),
-    unlinkLater: async (site, path) => files.unlink(site, path),
+    createLater: async (site, path, mode) => files.create(site, path, mode),
+    writeEarly(site, fd, _path, bytes) {
+      files.write(site, fd, bytes);
+      return fd;
+    },
+    syncAll: async (requests) =>
+      requests.map((request) => {
+        try {
+          if ("fd" in request) files.sync(request.site, request.fd);
+          else files.syncDirectory(request.site, request.directory);
+          return null;
+        } catch (error) {
+          return error;
+        }
+      }),
+    unlinkAll: (site, paths) => paths.map(async (path) => files.unlink(site, path)),
   };
 
   return {

@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { AgentqError } from "../../src/errors.ts";
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { nodeFiles } from "../../src/platform/files.ts";
 import { initStore, openStore, type Store } from "../../src/store/mod.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -43,6 +43,13 @@ async function meddled(root: string, site: string, action: () => void): Promise<
       },
     });
   }
+  files.syncAll = (requests) => {
+    if (requests.some((request) => request.site === site) && !done) {
+      done = true;
+      action();
+    }
+    return nodeFiles.syncAll(requests);
+  };
   return await openStore(root, { platform: { files } });
 }
 
@@ -178,6 +185,29 @@ describe("files that aren't what they must be", () => {
       assert.deepEqual(readdirSync(namespace).sort(), before);
     });
   }
+
+  test("are half made where there is no payload, and damaged where there is", async () => {
+    for (const [what, [code, damage]] of Object.entries(problems)) {
+      if (code !== "init-incomplete") continue;
+      const { root, namespace, store } = await newStore();
+      await store.enqueue("jobs", "kept", { n: 1 });
+      await store.enqueue("jobs", "too", { n: 2 });
+      damage(namespace);
+      const listing = () => readdirSync(namespace, { recursive: true }).sort();
+      const before = listing();
+      const isDamage = (error: unknown) => {
+        assert.ok(isAgentqError(error, "store-invalid"), `${what}: ${error}`);
+        assert.match(error.message, /(state|format)\.json .*damaged.*2 payloads/);
+        assert.match(error.hint ?? "", /agentq store check --store/);
+        return true;
+      };
+      await assert.rejects(openStore(root), isDamage);
+      // Not even the explicit way out of an interrupted initialisation moves payloads aside.
+      await assert.rejects(initStore(root, { resumeAfterInspection: true }), isDamage);
+      if (!what.includes("missing")) await assert.rejects(store.claim("jobs"), isDamage);
+      assert.deepEqual(listing(), before);
+    }
+  });
 
   test("(a state of another store) are store-id-mismatch", async () => {
     const { root, namespace, store } = await newStore();
