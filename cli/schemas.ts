@@ -3,6 +3,7 @@ import * as z from "zod/mini";
 import { LANDING_DOCUMENTS } from "../src/landing/schemas.ts";
 import { mergeDocument } from "../src/merge/merge-pair.ts";
 import { STORE_DOCUMENTS } from "../src/store/schemas.ts";
+import { QUEUE_DOCUMENTS } from "./commands/queue/schemas.ts";
 
 const errorDocument = z.object({
   schema: z.literal("agentq.error/1"),
@@ -35,15 +36,6 @@ const demoDocument = z.object({
   good: z.boolean(),
 });
 
-const queueDocument = z.object({
-  schema: z.literal("agentq.queue/1"),
-  queue: z.optional(z.string()),
-  pending: z.int(),
-  processing: z.int(),
-  unacked: z.int(),
-  complete: z.boolean(),
-});
-
 /** Document name (`agentq.status/1`) → zod schema. */
 export const DOCUMENTS: Readonly<Record<string, z.ZodMiniType>> = {
   "agentq.error/1": errorDocument,
@@ -51,7 +43,7 @@ export const DOCUMENTS: Readonly<Record<string, z.ZodMiniType>> = {
   "agentq.merge/1": mergeDocument,
   "agentq.doctor/1": doctorDocument,
   "agentq.demo/1": demoDocument,
-  "agentq.queue/1": queueDocument,
+  ...QUEUE_DOCUMENTS,
   ...STORE_DOCUMENTS,
 };
 

@@ -4,6 +4,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
+import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { tempDir } from "../helpers/git.ts";
@@ -141,6 +142,78 @@ describe("the queue commands", () => {
       assert.ok(code === 143 || code === "SIGTERM", String(code));
       assert.equal(readFileSync(mark, "utf8"), "start\nend\n");
       assert.equal(JSON.parse(ok("status", "jobs")).unacked, 1);
+    },
+  );
+
+  test("failed retry --all retries what it can and says what stays", LONG, async () => {
+    const file = join(tempDir(), "q.db");
+    const { run, ok, json } = commands(`sqlite:${file}`);
+    ok("create", "jobs");
+    const fail = (id: string, data: string) => {
+      ok("enqueue", "jobs", data, "--id", id);
+      ok("dequeue", "jobs");
+      ok("fail", "jobs", id, "--reason", "because");
+    };
+    fail("twice", "first");
+    fail("twice", "second");
+    fail("once", "alone");
+    fail("waits", "old");
+    fail("broken", "x");
+    ok("enqueue", "jobs", "new", "--id", "waits");
+    const db = new DatabaseSync(file);
+    db.exec("UPDATE agentq_failed SET data = 'nonsense' WHERE failed_id = 'broken'");
+    db.close();
+    // By name it is all or none.
+    assert.equal(run(["failed", "retry", "jobs", "twice", "twice.2"]).code, 2);
+    assert.equal(json("size", "jobs", "--json").size, 1);
+    const all = run(["failed", "retry", "jobs", "--all"]);
+    assert.equal(all.code, 0, all.err);
+    assert.deepEqual(all.out.split("\n").filter(Boolean).sort(), ["once", "twice"]);
+    assert.match(all.err, /^twice\.2 stays: an older one of twice goes first$/m);
+    assert.match(all.err, /^broken stays: its payload can't be read$/m);
+    assert.match(all.err, /^waits stays: .*pending/m);
+    assert.equal(json("dequeue", "jobs").data, "new");
+    assert.equal(json("dequeue", "jobs").data, "first");
+    assert.equal(json("dequeue", "jobs").data, "alone");
+    // What is out doesn't stand in the way of its next generation.
+    const rest = json("failed", "retry", "jobs", "--all", "--json");
+    assert.deepEqual(rest.retried.sort(), ["twice", "waits"]);
+    assert.deepEqual(rest.left.map(({ failed }: { failed: string }) => failed), ["broken"]);
+  });
+
+  test(
+    "status --all and metrics count every queue; wait says on stderr what it waits for",
+    LONG,
+    async () => {
+      const { run, ok, env, more } = commands(`sqlite:${join(tempDir(), "q.db")}`);
+      for (const queue of ["a", "b/c", "b/d"]) ok("create", queue);
+      run(["enqueue", "b/c", "-", "--lines"], "1\n2\n3\n");
+      ok("dequeue", "b/c");
+      const counts = (text: string) =>
+        text.split("\n").map((line) => JSON.parse(line)).map(
+          ({ queue, pending, processing, unacked, complete }) =>
+            [queue, pending, processing, unacked, complete].join(" "),
+        );
+      const both = ["b/c 2 1 3 false", "b/d 0 0 0 true"];
+      assert.deepEqual(counts(ok("status", "--all")), ["a 0 0 0 true", ...both]);
+      assert.deepEqual(counts(ok("status", "b", "--all", "--json")), both);
+      assert.equal(run(["status"]).code, 64);
+      const metrics = ok("metrics", "--json").split("\n").map((line) => JSON.parse(line));
+      assert.deepEqual(metrics.map(({ queue, unacked }) => [queue, unacked]), [
+        ["a", 0],
+        ["b/c", 3],
+        ["b/d", 0],
+      ]);
+      assert.match(ok("metrics", "--prometheus"), /^agentq_queue_unacked\{queue="b\/c"\} 3$/m);
+      const child = spawn(process.execPath, [...start, "queue", "wait", "b/c", ...more], { env });
+      let [out, err] = ["", ""];
+      child.stdout.on("data", (chunk) => out += chunk);
+      child.stderr.on("data", (chunk) => err += chunk);
+      await until(() => err.includes("\n"));
+      ok("clear", "b/c");
+      assert.equal(await new Promise((resolve) => child.once("close", resolve)), 0);
+      assert.match(err, /^b\/c: 2 pending, 1 processing$/m);
+      assert.equal(out, "b/c is complete\n");
     },
   );
 

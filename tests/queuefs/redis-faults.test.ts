@@ -207,6 +207,13 @@ describe("a Redis server that misbehaves", () => {
         "backend-outcome-unknown",
       );
       assert.equal(await code(backend.status("q")), "backend-unreachable");
+      // One timer watches all that are under way, whenever each began.
+      const codes: Promise<string>[] = [];
+      for (let i = 0; i < 5; i++) {
+        codes.push(code(backend.enqueue("q", [{ id: "x", data: bytes("x") }])));
+        await new Promise((resolve) => setTimeout(resolve, 60));
+      }
+      assert.deepEqual(await Promise.all(codes), Array(5).fill("backend-outcome-unknown"));
       process.kill(server.pid(), "SIGCONT");
       // It was executed after all: that is what unknown means. The same id again changes nothing.
       await until(async () => await code(backend.status("q")) === "none");
@@ -346,8 +353,26 @@ describe("the address of a Redis", () => {
         "redis://u:%zz@h",
         "redis://h#x",
         "redis://h/x",
+        "redis://u:pa?s3cr3t@h",
       ]
     ) bad(url);
+  });
+  test("says what an option may be", () => {
+    const words: [string, RegExp][] = [
+      ["timeout=5", /timeout must be milliseconds from 10 to 9999999/],
+      ["timeout=10000000", /timeout must be milliseconds from 10 to 9999999/],
+      ["timeout=1e3", /timeout must be/],
+      ["cluster=yes", /cluster must be 0 or 1/],
+      ["prefix=a%20b", /prefix must be 1 to 200 characters/],
+      ["sentinel=a:b", /sentinel must be the name of a master/],
+      ["nonsense=1", /an option is unknown: there are prefix, cluster, sentinel, timeout, ca,/],
+    ];
+    for (const [option, message] of words) {
+      assert.throws(() => parseRedisUrl(`redis://h?${option}`, {}), { code: "usage", message });
+    }
+    for (const timeout of [10, 9_999_999]) {
+      assert.equal(parseRedisUrl(`redis://h?timeout=${timeout}`, {}).timeoutMs, timeout);
+    }
   });
   test("gives hosts, credentials and options, and a label without secrets", () => {
     const address = parseRedisUrl("rediss://us%40er:p%3Aw@[::1]:7000,b/0?sentinel=m&prefix=p", {});

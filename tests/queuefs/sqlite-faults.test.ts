@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   closeSync,
   mkdirSync,
   openSync,
@@ -11,7 +12,8 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import process from "node:process";
 import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
@@ -169,5 +171,27 @@ describe("SQLite", () => {
     assert.equal(other.prepare("PRAGMA journal_mode").get()?.journal_mode, "wal");
     other.close();
     await backend.close();
+  });
+
+  test("a new database, its log and its shared memory are for their owner alone", async () => {
+    const file = join(tempDir(), "deep", "q.db");
+    const before = process.umask(0o022);
+    try {
+      const backend = sqliteBackend(file, { create: true });
+      await backend.create("q");
+      for (const each of [file, `${file}-wal`, `${file}-shm`]) {
+        assert.equal((statSync(each).mode & 0o777).toString(8), "600", each);
+      }
+      assert.equal((statSync(dirname(file)).mode & 0o777).toString(8), "700");
+      await backend.close();
+      // What somebody else made keeps the mode that it was given.
+      chmodSync(file, 0o640);
+      const again = sqliteBackend(file);
+      await again.create("r");
+      assert.equal((statSync(file).mode & 0o777).toString(8), "640");
+      await again.close();
+    } finally {
+      process.umask(before);
+    }
   });
 });

@@ -1,15 +1,16 @@
 /** `queue failed ls|show|retry|prune`: dead letters. */
-import type { DeadLetter } from "../../../src/queuefs/contract.ts";
+import type { DeadLetter, QueueBackend } from "../../../src/queuefs/contract.ts";
 import { messageDocument } from "../../../src/queuefs/payload.ts";
-import { AgentqError } from "../../../src/errors.ts";
+import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { CommandModule } from "../../spec.ts";
 import { milliseconds, printLines, withBackend } from "./common.ts";
 
 type Run = CommandModule["run"];
 
-function letterDocument(letter: DeadLetter) {
+function document(letter: DeadLetter) {
   const { failedId, queue, id, reason, attempts, failedAt, data, raw } = letter;
   return {
+    schema: "agentq.queue-failed/1",
     failed: failedId,
     queue,
     ...messageDocument({ id, data }),
@@ -25,7 +26,7 @@ export const ls: Run = (context, [name], flags) =>
     const queues = name === undefined ? await backend.list() : [name];
     for (const queue of queues) {
       const letters = await backend.failed.list(queue);
-      if (context.json) printLines(context, letters.map(letterDocument));
+      if (context.json) printLines(context, letters.map(document));
       else if (letters.length > 0) {
         const line = (letter: DeadLetter) =>
           [letter.queue, letter.failedId, `${letter.attempts}x`, oneLine(letter.reason)].join("\t");
@@ -38,25 +39,78 @@ export const ls: Run = (context, [name], flags) =>
 export const show: Run = (context, [name, failedId], flags) =>
   withBackend(context, flags, async (backend) => {
     const letter = await backend.failed.show(name!, failedId!);
-    printLines(context, [{ schema: "agentq.queue-failed/1", ...letterDocument(letter) }]);
+    printLines(context, [document(letter)]);
     return 0;
   });
 
 export const retry: Run = (context, [name, ...failedIds], flags) =>
   withBackend(context, flags, async (backend) => {
-    const chosen = flags.all === true
-      ? (await backend.failed.list(name!)).map(({ failedId }) => failedId)
-      : failedIds;
-    if (chosen.length === 0 && flags.all !== true) {
+    if (failedIds.length === 0 && flags.all !== true) {
       throw new AgentqError("usage", "name the dead letters, or pass --all");
     }
-    const ids = chosen.length === 0 ? [] : await backend.failed.retry(name!, chosen);
+    const { retried, left } = flags.all === true
+      ? await retryAll(backend, name!)
+      : { retried: await backend.failed.retry(name!, failedIds), left: [] };
+    for (const { failed, reason } of left) context.progress.line(`${failed} stays: ${reason}`);
     context.print(
-      { schema: "agentq.queue-retry/1", queue: name, retried: ids },
-      () => ids.join("\n"),
+      { schema: "agentq.queue-retry/1", queue: name, retried, left },
+      () => retried.join("\n"),
     );
     return 0;
   });
+
+/**
+ * Retries all that can be: of an id that failed more than once the oldest, since one would replace the
+ * other, and nothing that can't be read or whose id is pending.
+ */
+async function retryAll(backend: QueueBackend, queue: string) {
+  const left: { failed: string; reason: string }[] = [];
+  const chosen: string[] = [];
+  const ids = new Set<string>();
+  for (const { failedId, id, data } of await backend.failed.list(queue)) {
+    if (data === null) left.push({ failed: failedId, reason: "its payload can't be read" });
+    else if (ids.has(id)) {
+      left.push({ failed: failedId, reason: `an older one of ${id} goes first` });
+    } else {
+      ids.add(id);
+      chosen.push(failedId);
+    }
+  }
+  // All at once where that is possible; each by itself where one of them stands in the way.
+  const together = await retryOr(backend, queue, chosen, () => null);
+  if (together !== null) return { retried: together, left };
+  const retried: string[] = [];
+  for (const failedId of chosen) {
+    const one = await retryOr(backend, queue, [failedId], ({ message }) => {
+      left.push({ failed: failedId, reason: message });
+      return [];
+    });
+    retried.push(...one);
+  }
+  return { retried, left };
+}
+
+async function retryOr<T>(
+  backend: QueueBackend,
+  queue: string,
+  failedIds: readonly string[],
+  refused: (error: AgentqError) => T,
+): Promise<string[] | T> {
+  if (failedIds.length === 0) return [];
+  try {
+    return await backend.failed.retry(queue, failedIds);
+  } catch (error) {
+    if (isAgentqError(error) && PASSED_OVER.includes(error.code)) return refused(error);
+    throw error;
+  }
+}
+
+/** Pending by its id, unreadable by now, retried or pruned by somebody else meanwhile. */
+const PASSED_OVER: readonly string[] = [
+  "already-exists",
+  "payload-unreadable",
+  "message-not-found",
+];
 
 export const prune: Run = (context, [name, ...failedIds], flags) =>
   withBackend(context, flags, async (backend) => {

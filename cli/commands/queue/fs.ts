@@ -29,8 +29,9 @@ export const write: Run = (context, [path, given], flags) =>
 export const ls: Run = (context, [path], flags) =>
   withBackend(context, flags, async (backend) => {
     const entries = await queueFs(backend).readdir(path ?? "/");
-    if (context.json) printLines(context, entries);
-    else {
+    if (context.json) {
+      printLines(context, entries.map((entry) => ({ schema: "agentq.queue-entry/1", ...entry })));
+    } else {
       context.print(
         null,
         () => entries.map(({ name, isDirectory }) => isDirectory ? `${name}/` : name).join("\n"),

@@ -21,8 +21,9 @@ export const enqueue: Run = (context, [name, given], flags) =>
     const ids = await backend.enqueue(name!, messages);
     if (flags.lines !== true) {
       context.print({ schema: "agentq.queue-enqueue/1", queue: name, id: ids[0] }, () => ids[0]!);
-    } else if (context.json) printLines(context, ids.map((id) => ({ id })));
-    else context.print(null, () => ids.join("\n"));
+    } else if (context.json) {
+      printLines(context, ids.map((id) => ({ schema: "agentq.queue-enqueue/1", queue: name, id })));
+    } else context.print(null, () => ids.join("\n"));
     return 0;
   });
 

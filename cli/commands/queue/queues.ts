@@ -33,8 +33,9 @@ export const create: Run = (context, [name], flags) =>
 export const ls: Run = (context, [prefix], flags) =>
   withBackend(context, flags, async (backend) => {
     const queues = await backend.list(prefix);
-    if (context.json) printLines(context, queues.map((queue) => ({ queue })));
-    else context.print(null, () => queues.join("\n"));
+    if (context.json) {
+      printLines(context, queues.map((queue) => ({ schema: "agentq.queue-ls/1", queue })));
+    } else context.print(null, () => queues.join("\n"));
     return 0;
   });
 

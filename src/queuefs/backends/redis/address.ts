@@ -43,6 +43,18 @@ const optionsSchema = z.strictObject({
   servername: z.optional(z.string()),
 });
 
+/** What each option may be, in words. */
+const ALLOWED: Record<keyof typeof optionsSchema.shape, string> = {
+  prefix: "1 to 200 characters without { } and white space",
+  cluster: "0 or 1",
+  sentinel: "the name of a master: 1 to 200 characters of A-Z a-z 0-9 . _ -",
+  timeout: "milliseconds from 10 to 9999999, without leading zeros",
+  ca: "a file",
+  cert: "a file",
+  key: "a file",
+  servername: "a host name",
+};
+
 /** Reads a URL. Throws `usage`, without repeating a password; `io-error` for certificates. */
 export function parseRedisUrl(
   url: string,
@@ -53,8 +65,14 @@ export function parseRedisUrl(
   const [, scheme, user, hostList, db, query] = match;
   const parsed = optionsSchema.safeParse(Object.fromEntries(new URLSearchParams(query ?? "")));
   if (!parsed.success) {
-    const option = parsed.error.issues[0]?.path.join(".") || "an option";
-    throw bad(`${option} is unknown or out of range`);
+    // An unknown name isn't repeated: it may be the rest of a password with a ? in it.
+    const name = String(parsed.error.issues[0]?.path[0]);
+    const allowed = ALLOWED[name as keyof typeof ALLOWED];
+    throw bad(
+      allowed === undefined
+        ? `an option is unknown: there are ${Object.keys(ALLOWED).join(", ")}`
+        : `${name} must be ${allowed}`,
+    );
   }
   const options = parsed.data;
   const hosts = hostList!.split(",").map(parseHost);

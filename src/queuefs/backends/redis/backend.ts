@@ -18,7 +18,7 @@ import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
 import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, connectRedis, type Reply } from "./connection.ts";
-import { basePrefix, type RedisKeys, redisKeys } from "./keys.ts";
+import { basePrefix, redisKeys } from "./keys.ts";
 import { recoverQueue } from "./recover.ts";
 import * as letters from "./scripts/dead-letters.ts";
 import * as life from "./scripts/messages.ts";

@@ -44,7 +44,10 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
   }
   let db: DatabaseSync | undefined;
   try {
-    if (isNew) mkdirSync(dirname(path), { recursive: true });
+    if (isNew) {
+      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      makePrivate(path);
+    }
     db = new DatabaseSync(path);
     configure(db, label, busyTimeoutMs, options.create ?? false);
     // The database's own name: SQLite syncs its files, and the directory only for journals.
@@ -140,6 +143,18 @@ function retryWhileBusy(forMs: number, work: () => void): void {
       if (!busy || performance.now() >= until) throw error;
       Atomics.wait(nap, 0, 0, 10);
     }
+  }
+}
+
+/**
+ * Makes the empty file, for its owner alone: SQLite would make one that all may read. The log and the
+ * shared memory beside it get the database's own mode.
+ */
+function makePrivate(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "EEXIST") throw error; // Another process was faster.
   }
 }
 
