@@ -7,8 +7,8 @@
  * for those that a disk does many of at once, and throw the system's own errors with their `code`.
  */
 import fs, { constants } from "node:fs";
-import { availableParallelism } from "node:os";
 import process from "node:process";
+import { atOnce, later } from "./at-once.ts";
 
 export type FileKind = "file" | "directory" | "symlink" | "other";
 
@@ -145,32 +145,19 @@ export const nodeFiles: FileSystem = {
     fs.closeSync(fd);
     return toSync;
   },
-  syncAll(requests) {
-    const onPool = poolShare(requests.length);
-    return Promise.all(
-      requests.map((request, index) =>
-        (index < onPool ? syncLater(request) : attempted(() => syncNow(request)))
-          .then(() => null, (error: unknown) => error)
-      ),
-    );
+  async syncAll(requests) {
+    const settled = await Promise.allSettled(atOnce(requests.length, {
+      here: (index) => syncNow(requests[index]!),
+      elsewhere: (index) => syncLater(requests[index]!),
+    }));
+    return settled.map((one) => one.status === "rejected" ? one.reason : null);
   },
-  unlinkAll(_site, paths) {
-    const onPool = poolShare(paths.length);
-    return paths.map((path, index) =>
-      index < onPool
-        ? later<void>((done) => fs.unlink(path, done))
-        : attempted(() => fs.unlinkSync(path))
-    );
-  },
+  unlinkAll: (_site, paths) =>
+    atOnce(paths.length, {
+      here: (index) => fs.unlinkSync(paths[index]!),
+      elsewhere: (index) => later((done) => fs.unlink(paths[index]!, done)),
+    }),
 };
-
-/** How many calls run at a time outside this thread: Bun has as many threads as processors, others more. */
-const POOL_THREADS = "Bun" in globalThis ? Math.max(2, availableParallelism()) : 16;
-
-/** How many of so many calls other threads make, while this one makes the rest. */
-function poolShare(count: number): number {
-  return count === 1 ? 0 : Math.ceil(count * POOL_THREADS / (POOL_THREADS + 1));
-}
 
 function syncNow(request: SyncRequest): void {
   if ("fd" in request) retried(() => fs.fsyncSync(request.fd));
@@ -226,26 +213,6 @@ function writePieces(fd: Descriptor, pieces: readonly Uint8Array[]): void {
       position += piece.length;
     }
   }
-}
-
-type Callback<T> = (error: NodeJS.ErrnoException | null | undefined, value: T) => void;
-
-/** A call that another thread makes; again when a signal interrupts it. */
-function later<T>(call: (done: Callback<T>) => void): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const again = () =>
-      call((error, value) => {
-        if (error === null || error === undefined) resolve(value);
-        else if (error.code === "EINTR") again();
-        else reject(error);
-      });
-    again();
-  });
-}
-
-// deno-lint-ignore require-await -- async so that what it throws is a rejection.
-async function attempted(action: () => void): Promise<void> {
-  action();
 }
 
 /** A signal may interrupt these calls on FUSE and network file systems; doing them again is safe. */

@@ -27,10 +27,25 @@ for (let done = 0;; done++) {
   if (done === 1) process.stdout.write("at work\n");
   const dice = random();
   const claim = held[Math.floor(random() * held.length)];
-  if (dice < 0.35) {
+  const payload = () => {
     const id = `${process.pid}-${seed}-${serial++}`;
-    const receipt = await store.enqueue("jobs", id, { id, filler: "x".repeat(random() * 200) });
-    note("enqueued", receipt.generation, id);
+    return { id, payload: { id, filler: "x".repeat(random() * 200) } };
+  };
+  if (dice < 0.3) {
+    const one = payload();
+    const receipt = await store.enqueue("jobs", one.id, one.payload);
+    note("enqueued", receipt.generation, one.id);
+  } else if (dice < 0.34) {
+    const entries = Array.from({ length: 2 + Math.floor(random() * 4) }, payload);
+    for (const { generation, id } of await store.enqueueMany("jobs", entries)) {
+      note("enqueued", generation, id);
+    }
+  } else if (dice < 0.38 && held.length > 1) {
+    const receipts = held.map(({ receipt }) => receipt);
+    held = [];
+    for (const { generation, id } of receipts) note("acking", generation, id);
+    await store.ack(...receipts);
+    for (const { generation, id } of receipts) note("acked", generation, id);
   } else if (dice < 0.55 || claim === undefined) {
     const claims = await store.claim("jobs", { count: 1 + Math.floor(random() * 3), owner: me });
     claims.forEach(check);
