@@ -24,7 +24,7 @@ export function commitRequests(origin: Origin): CommitRequest {
 
   function begin(signal: AbortSignal | undefined): Round {
     // After all that is ready to run now: a walk that goes on where an answer came has asked by then.
-    const turn = new Promise<void>((resolve) => setTimeout(resolve, 0));
+    const turn = new Promise<void>((resolve) => setImmediate(resolve));
     const round: Round = {
       oids: new Set(),
       signal,
