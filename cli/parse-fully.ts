@@ -30,6 +30,11 @@ export function parseFully(spec: CommandSpec, rest: readonly string[]): Parsed {
     command.parse([...rest], { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
+    if (error.code === "commander.excessArguments" && spec.strayHint) {
+      throw new AgentqError("usage", `${spec.path.join(" ")} takes no arguments`, {
+        hint: spec.strayHint,
+      });
+    }
     throw new AgentqError("usage", error.message.replace(/^error: /, "").replace(/\n/g, " "), {
       hint: `Run agentq ${spec.path.join(" ")} --help to see what it takes.`,
     });

@@ -50,6 +50,8 @@ export interface CommandSpec {
   /** Paragraphs for `--help` after the summary. */
   readonly details?: string;
   readonly arguments?: readonly ArgumentSpec[];
+  /** What somebody may have meant who gives it more arguments than it takes. */
+  readonly strayHint?: string;
   readonly flags?: readonly FlagSpec[];
   /** Worked examples: at least one. */
   readonly examples: readonly string[];

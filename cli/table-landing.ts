@@ -43,6 +43,8 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
     path: ["submit"],
     brief: true,
     summary: "Queue a commit and wait until it is landed or refused",
+    strayHint:
+      "Name the commit with --candidate REV, and the branch to land on with --branch NAME.",
     details:
       "While it waits it lands what is queued, its own ticket included: the queue keeps moving as long\n" +
       "as any submitter is alive. Exit 0 landed (or queued, with --no-wait), 1 refused, 2 the run failed,\n" +

@@ -141,7 +141,9 @@ export const ERROR_KINDS = {
     hint: "Correct --branch, or begin the branch with this commit: add --create-branch.",
   },
   "corrupt-chain": {
-    hint: "Someone wrote to the queue's refs by hand: look at that commit with git cat-file -p.",
+    hint:
+      "Someone wrote to the queue's refs by hand: look at that commit with git cat-file -p, and " +
+      "have the origin's ref set back to the last good entry before it.",
   },
   "chain-unsupported": { hint: "Update agentq: this queue was written by a newer one." },
   "push-refused": {
@@ -167,7 +169,7 @@ export const ERROR_KINDS = {
     retryable: true,
   },
   "branch-rewound": {
-    hint: "If that was meant, go on with: agentq resume --accept-tip OID, else restore the branch.",
+    hint: "Restore the branch; or, if that was meant, go on with agentq resume --accept-tip OID.",
   },
   "tip-moved": { hint: "Look at the branch again, then accept the tip it has now." },
   "pins-invalid": { hint: "Push a valid agentq.json to the branch; until then nothing lands." },

@@ -22,6 +22,7 @@ import type { Context } from "../context.ts";
 import { deliverKept, forgetKnown } from "../deliver.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
+import { whileQueued } from "../queued-error.ts";
 import type { Flags } from "../spec.ts";
 
 export async function run(
@@ -56,7 +57,10 @@ export async function run(
       attempt,
     );
     if (flags["no-wait"] === true) return ticket.answered;
-    const document = await waitForIt(context, flags, session, ticket.number, me);
+    const document = await waitForIt(context, flags, session, ticket.number, me)
+      .catch((error) => {
+        throw whileQueued(error, ticket.number);
+      });
     if (typeof document === "string") {
       return queued(context, request.candidate, ticket.number, 3, document);
     }
@@ -237,7 +241,7 @@ async function waitForIt(
     {
       ...dutyOf(context, flags, session, me),
       timeout: Number(flags["wait-timeout"]) * 1000,
-      onWaiting: (text) => waits = text ?? "",
+      onWaiting: (text) => waits = text,
     },
   );
   return result === null ? waits : documentOfResult(result);

@@ -31,7 +31,7 @@ export async function run(
   const result = await waitForTicket(queue, snapshot, ticket, {
     ...dutyOf(context, flags, session),
     timeout: Number(flags["wait-timeout"]) * 1000,
-    onWaiting: (text) => waits = text ?? "",
+    onWaiting: (text) => waits = text,
   });
   kept?.save();
   if (result === null) {

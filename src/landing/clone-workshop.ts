@@ -261,7 +261,9 @@ function nothingToLand(candidate: Oid, tip: Oid): Refusal {
     reason: REASONS.nothing,
     files: [],
     regions: [],
-    report: `${candidate} is on the branch already, which is at ${tip}.`,
+    report: candidate === tip
+      ? `The branch is at ${tip} already: there is nothing new in this candidate.`
+      : `The branch, at ${tip}, contains ${candidate} already.`,
   };
 }
 

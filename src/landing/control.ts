@@ -129,7 +129,11 @@ async function changeControl(
   change: (control: Control, snapshot: Snapshot) => Promise<Control | null> | Control | null,
 ): Promise<Snapshot> {
   const { clock, by, signal } = options;
-  const retry = createRetry(clock, what, snapshot.lockHead, PATIENCE_MS);
+  const retry = createRetry(clock, queue, {
+    what,
+    start: snapshot.lockHead,
+    patience: PATIENCE_MS,
+  });
   for (;;) {
     const before = await readControl(queue, snapshot.lock, signal);
     const wanted = await change(before, snapshot);

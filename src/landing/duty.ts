@@ -141,8 +141,8 @@ export async function waitForTicket(
   ticket: number,
   options: DutyOptions & {
     readonly timeout: number;
-    /** Told after each look at the queue what the ticket waits for; null when that is its landing. */
-    readonly onWaiting?: (text: string | null) => void;
+    /** Told what the ticket waits for, or what is being done, as often as that changes. */
+    readonly onWaiting?: (text: string) => void;
   },
 ): Promise<ResultEntry | null> {
   const { clock } = options;
@@ -150,10 +150,17 @@ export async function waitForTicket(
   const timeUp = new AbortController();
   const ended = new AbortController();
   const signal = AbortSignal.any([options.signal, timeUp.signal]);
-  const bounded = { ...options, signal };
+  const bounded: DutyOptions = {
+    ...options,
+    signal,
+    onProgress: (text) => {
+      options.onProgress?.(text);
+      options.onWaiting?.(text);
+    },
+  };
   const watcher = createWatcher(queue, bounded);
   const next = createPoller(queue, bounded);
-  const say = createTeller(options);
+  const say = createTeller(bounded);
   if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
   void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
   try {
@@ -169,7 +176,6 @@ export async function waitForTicket(
       if (late) return null;
       const turn = await watcher.turn(snapshot, { until: ticket });
       say(turn, snapshot, ticket);
-      options.onWaiting?.(tell(turn, snapshot, ticket));
       snapshot = isProgress(turn)
         ? await readSnapshot(queue, signal)
         : await next(Math.max(0, deadline - clock.monotonic()));
@@ -260,11 +266,11 @@ export async function landQueue(
     const turn: Turn = nothing
       ? { why: "idle" }
       : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
-    say(turn, snapshot, null);
     if (!options.watch) {
       if (turn.why === "paused" || turn.why === "left") return turn;
       if (turn.why === "idle") return { why: "idle" };
     }
+    say(turn, snapshot, null);
     throwIfAborted(options.signal);
     snapshot = isProgress(turn) && !nothing
       ? await readSnapshot(queue, options.signal)

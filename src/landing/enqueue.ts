@@ -55,7 +55,11 @@ export async function enqueue(
   options: EnqueueOptions,
 ): Promise<TicketEntry> {
   const { clock, signal } = options;
-  const retry = createRetry(clock, "submit", snapshot.queueHead, PATIENCE_MS);
+  const retry = createRetry(clock, queue, {
+    what: "submit",
+    start: snapshot.queueHead,
+    patience: PATIENCE_MS,
+  });
   let since = options.since === undefined ? snapshot.queueHead : options.since;
   for (;;) {
     const earlier = await findSubmission(queue, snapshot, draft.submission, since, signal);

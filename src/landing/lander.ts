@@ -43,7 +43,11 @@ export async function landTickets(
   options: LanderOptions,
 ): Promise<Stop> {
   const { clock, signal } = options;
-  const retry = createRetry(clock, "land", null);
+  const retry = createRetry(clock, queue, {
+    what: "land",
+    start: null,
+    onFault: (fault) => options.onProgress?.(`${fault.message}; trying again`),
+  });
   let judged = null as Judged | null;
   let landedHere = 0;
   for (;;) {
@@ -143,7 +147,13 @@ function rewound(queue: Queue, snapshot: Snapshot, anchor: Oid): AgentqError {
     snapshot.tip === null
       ? `branch ${branch} is gone, and with it ${anchor}, which the queue landed`
       : `branch ${branch} is at ${snapshot.tip} and no longer contains ${anchor}, which the queue landed`,
-    { details: { branch: queue.names.branchName, tip: snapshot.tip, landed: anchor } },
+    {
+      ...(snapshot.tip !== null && {
+        hint: `If that was meant, go on with: agentq resume --accept-tip ${snapshot.tip}; ` +
+          "else restore the branch. Until then nothing lands.",
+      }),
+      details: { branch: queue.names.branchName, tip: snapshot.tip, landed: anchor },
+    },
   );
 }
 

@@ -6,7 +6,7 @@
  * can't hold both, and agentq says so in its own words before anything is pushed.
  */
 import { AgentqError } from "../errors.ts";
-import { checkRefName } from "../git/ref-name.ts";
+import { checkRefName, isRefName } from "../git/ref-name.ts";
 
 /** The last words of chain refs; `spec` is kept for speculative verdicts. */
 export const CHAIN_WORDS = ["queue", "done", "lock", "spec"] as const;
@@ -30,8 +30,10 @@ export interface QueueNames {
  */
 export function queueNames(namespace: string, branchName: string): QueueNames {
   const branch = `refs/heads/${branchName}`;
-  checkRefName(branch);
-  if (branchName === "HEAD" || branchName.startsWith("refs/heads/")) {
+  if (
+    branchName === "HEAD" || branchName.startsWith("refs/heads/") || branchName === "" ||
+    !isRefName(branch)
+  ) {
     throw new AgentqError(
       "ref-name-invalid",
       `${JSON.stringify(branchName)} is not the name of a branch`,

@@ -22,10 +22,14 @@ const command = z.string().check(
 );
 
 const pinsSchema = z.looseObject({
-  verify: z.optional(z.union([command, z.array(command)])),
-  verifyTimeout: z.optional(z.number().check(z.positive())),
-  ticketCommands: z.optional(z.enum(["run", "refuse"])),
-  sandbox: z.optional(z.array(command).check(z.minLength(1))),
+  verify: z.optional(z.union([command, z.array(command)], "is no command and no list of commands")),
+  verifyTimeout: z.optional(
+    z.number("is not a number of seconds").check(z.positive("is not more than 0 seconds")),
+  ),
+  ticketCommands: z.optional(z.enum(["run", "refuse"], 'is neither "run" nor "refuse"')),
+  sandbox: z.optional(
+    z.array(command, "is not a list of words").check(z.minLength(1, "has no word in it")),
+  ),
 });
 
 export interface Pins {

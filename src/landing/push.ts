@@ -23,9 +23,13 @@ export interface PushRequest {
   readonly signal?: AbortSignal;
 }
 
+/** Why a queue's newest push came to nothing that is known: for whoever gives up over it. */
+const unknownBecause = new WeakMap<Queue, AgentqError>();
+
 /**
  * Pushes once. A connection that broke is "unknown", whatever the transport thinks it had sent: what
  * follows, reading the refs again, is right in every case and fails by itself where nobody answers.
+ * A ref that stays locked counts as that too: it may be free the next time.
  * @throws `push-refused` with the origin's own words; what the transport throws otherwise
  */
 export async function pushOnce(
@@ -33,6 +37,7 @@ export async function pushOnce(
   request: PushRequest,
 ): Promise<"won" | "lost" | "unknown"> {
   let outcome: PushOutcome;
+  unknownBecause.delete(queue);
   try {
     outcome = await queue.origin.push(
       request.updates,
@@ -44,6 +49,7 @@ export async function pushOnce(
     );
   } catch (error) {
     if (request.signal?.aborted || !(error instanceof AgentqError && error.retryable)) throw error;
+    unknownBecause.set(queue, error);
     return "unknown";
   }
   if (outcome.status !== "refused") return outcome.status;
@@ -96,10 +102,16 @@ export const PATIENCE_MS = 30_000;
  */
 export function createRetry(
   clock: Clock,
-  what: string,
-  start: string | null,
-  patience = Infinity,
+  queue: Queue,
+  options: {
+    readonly what: string;
+    readonly start: string | null;
+    readonly patience?: number;
+    /** Told why the push before this failed, where that is known. */
+    readonly onFault?: (fault: AgentqError) => void;
+  },
 ): Retry {
+  const { what, start, patience = Infinity } = options;
   const began = clock.monotonic();
   let last = start;
   let still = 0;
@@ -116,11 +128,18 @@ export function createRetry(
           `${what}: the origin refuses every push because a ref has moved, and none has`,
         );
       }
+      const fault = outcome === "unknown" ? unknownBecause.get(queue) : undefined;
+      if (fault) options.onFault?.(fault);
       const late = unknown > 0 && clock.monotonic() - began > patience;
       if (unknown >= UNKNOWN_AFTER || late) {
+        // Nothing was sent where a ref is locked: that is no riddle.
+        if (fault?.code === "ref-locked") throw fault;
         throw new AgentqError(
           "push-unknown",
-          `${what}: the connection to the origin broke before it answered, again and again`,
+          `${what}: the origin's answer was lost again and again${
+            fault ? `: ${fault.message}` : ""
+          }`,
+          fault ? { cause: fault } : {},
         );
       }
       const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));

@@ -105,7 +105,9 @@ export function ioError(
 ): AgentqError {
   if (cause instanceof AgentqError) return cause;
   const errno = errnoOf(cause);
-  const reason = errno ?? (cause instanceof Error ? cause.message : String(cause));
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const words = errno === null ? null : new RegExp(`^${errno}: ([^,]+)`).exec(said)?.[1];
+  const reason = errno === null ? said : words ? `${words} (${errno})` : errno;
   return new AgentqError("io-error", `can't ${operation} ${path}: ${reason}`, {
     cause,
     hint: errno === null ? undefined : HINTS[errno],

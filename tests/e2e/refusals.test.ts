@@ -337,3 +337,37 @@ scenario(
     checkLaws(origin);
   },
 );
+
+scenario("an error that ends the wait names the ticket, which stays queued", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  git(origin.dir, "update-ref", "refs/heads/main", origin.initial);
+  agentCommit(a, { "b.txt": "b\n" });
+  const { error } = await runJson(a, ["submit"], 2);
+  assert.equal(error.code, "branch-rewound");
+  assert.equal(error.details.ticket, 1);
+  assert.match(error.message, /^ticket 1 stays queued; branch "main" is at /);
+  assert.match(error.hint, new RegExp(`resume --accept-tip ${origin.initial}`));
+});
+
+scenario("a ref that somebody keeps locked is named, not taken for a lost answer", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  assert.equal((await runJson(a, ["submit", "--no-wait"])).outcome, "queued");
+  await runJson(a, ["pause"]);
+  writeFileSync(join(origin.dir, "refs/weave/main/lock.lock"), "");
+  const { error } = await runJson(a, ["resume"], 2);
+  assert.equal(error.code, "ref-locked");
+  assert.match(error.message, /refs\/weave\/main\/lock is locked.*lock\.lock/);
+});
+
+scenario("words that go wrong are answered with what to write instead", async () => {
+  const a = makeAgent(makeOrigin());
+  const stray = (await runJson(a, ["submit", "feat/login"], 64)).error;
+  assert.match(stray.hint, /--candidate REV/);
+  const branch = (await runJson(a, ["status", "--branch", "bad..name"], 2)).error;
+  assert.equal(branch.message, '"bad..name" is not the name of a branch');
+});

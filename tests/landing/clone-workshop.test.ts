@@ -201,6 +201,16 @@ describe("admission", () => {
     for (const pins of ["[]", "{oops", '{"verify":[1]}', '{"sandbox":[]}', '{"verifyTimeout":0}']) {
       await assert.rejects(admit(pins, {}), (error) => isAgentqError(error, "pins-invalid"));
     }
+    for (
+      const [pins, said] of [
+        ['{"verify":3}', '"verify" is 3, which is no command and no list of commands'],
+        ['{"verifyTimeout":"5m"}', '"verifyTimeout" is "5m", which is not a number of seconds'],
+        ['{"ticketCommands":"no"}', 'which is neither "run" nor "refuse"'],
+        ['{"sandbox":"bwrap"}', '"sandbox" is "bwrap", which is not a list of words'],
+      ] as const
+    ) {
+      await assert.rejects(admit(pins, {}), (error: Error) => error.message.includes(said));
+    }
   });
 
   test("pins are read from a file only", () => {

@@ -357,7 +357,7 @@ describe("checks that can't be run", () => {
   test("what is left to others is left: no attempt is spent, and the lock stays theirs", async () => {
     const { queue, fake, run, submit, duty, land } = await scene();
     await submit("other");
-    const waits: (string | null)[] = [];
+    const waits: string[] = [];
     const left = { verdict: "left", why: "no sandbox here" } as const;
     const locks = () => fake.moves.filter(({ ref }) => ref === LOCK).length;
     const result = await run(waitForTicket(queue, await readSnapshot(queue), 0, {
