@@ -70,7 +70,7 @@ export function bytesToKnow(pieces: readonly Uint8Array[]): Uint8Array {
  * Whether the state that was read is the one known already. A small one is when all its bytes are the
  * same. A large one is when it begins alike and nothing that the file system tells of the file has
  * changed: no two states of a store have the same revision, so that no transaction can have made another
- * of it.
+ * of it. (What no transaction does, a change in place, shows by the time of the file's last change.)
  */
 function isKnown(known: KnownState, read: AdmittedFile, large: boolean): boolean {
   return equalBytes(known.bytes, read.bytes) && (!large || isAlike(read.stat, known.stateFile));

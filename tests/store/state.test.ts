@@ -130,6 +130,8 @@ describe("a large state", () => {
   test("that was changed in place, at the same length, is noticed", async () => {
     const { store, path } = await largeStore();
     await store.claim("jobs");
+    // File systems tell time in ticks of some milliseconds.
+    await new Promise((resolve) => setTimeout(resolve, 50));
     const text = readFileSync(path, "utf8");
     const at = text.lastIndexOf('"attempts":0');
     writeFileSync(path, `${text.slice(0, at)}"attemptz":0${text.slice(at + 12)}`);
