@@ -37,6 +37,7 @@ mkdir -p dist
 
 # build OUTFILE [--target=…]
 # Bytecode and splitting: a command's modules are neither parsed nor run before it is asked for.
+# The second entry is a thread's, found by its name: see src/git/checkout-share.ts.
 # The JIT policy: see src/platform/jit.ts. cpu-features, native, is asked for by ssh2, which does without.
 # Built beside and renamed, so that a running agentq keeps its binary.
 build() {
@@ -45,7 +46,7 @@ build() {
   part=dist/.part-$$-${out##*/}
   "$bun" build --compile --minify --bytecode --splitting --format=esm \
     --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=128 --external cpu-features "$@" \
-    cli/main.ts --outfile "$part" >&2
+    cli/main.ts src/git/checkout-thread.ts --outfile "$part" >&2
   # Termux starts programs by its own linker: what that makes of another entry was not tried.
   case $out in *-android-*) ;; *) "$bun" scripts/entry.ts "$part" ;; esac
   case $out in *.exe) part=${part%.exe}.exe ;; esac

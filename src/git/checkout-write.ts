@@ -1,4 +1,4 @@
-/** Writing one file of a tree into a work tree that is ours. */
+/** Writing files of a tree into a work tree that is ours. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { conversionFor, toWorkTree } from "./eol.ts";
@@ -34,6 +34,33 @@ export function writeLeaf(
   }
   const content = toWorkTree(data, conversionFor(attributes.of(path), settings.eol), oid);
   return makeRoom(files, path, () => files.createFile(path, content, mode === MODE.executable));
+}
+
+/** Whether a leaf is a file that is written as it is stored. */
+export function isPlain(
+  { path, mode }: TreeLeaf,
+  settings: WorkTreeSettings,
+  attributes: AttributeLookup,
+): boolean {
+  if (isSymlinkMode(mode)) return false;
+  const { lineEnds, encoding, ident } = conversionFor(attributes.of(path), settings.eol);
+  return !lineEnds.endsWith("-crlf") && encoding === null && !ident;
+}
+
+/** Creates one file; null when that can't be done just so. */
+export function writePlain(
+  files: WorkTree,
+  objects: ObjectReader,
+  leaf: TreeLeaf,
+): StatData | null {
+  try {
+    const { type, data } = objects.read(leaf.oid);
+    return type === "blob"
+      ? files.createFile(leaf.path, data, leaf.mode === MODE.executable)
+      : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Creates something; what stands in its way, if anything does, is removed and it is tried again. */

@@ -18,7 +18,8 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { removeDebris } from "./clean.ts";
 import { type CheckoutPlan, newEntry, planCheckout } from "./checkout-plan.ts";
-import { makeRoom, writeLeaf } from "./checkout-write.ts";
+import { ENOUGH_TO_SHARE, startHelper } from "./checkout-share.ts";
+import { isPlain, makeRoom, writeLeaf, writePlain } from "./checkout-write.ts";
 import { conversionFor } from "./eol.ts";
 import { type IndexFile, lockIndex, readIndex } from "./index-file.ts";
 import type { IndexEntry } from "./index-format.ts";
@@ -138,7 +139,9 @@ export async function checkoutTree(
       const waiting = pause();
       if (waiting) await waiting;
     }
+    await writePlainFiles(repository, root, files, plan, leaves, settings, attributes, pause);
     for (const at of plan.writes) {
+      if (plan.entries[at] !== null) continue;
       const leaf = leaves[at]!;
       plan.entries[at] = newEntry(leaf, writeLeaf(files, objects, settings, attributes, leaf));
       const waiting = pause();
@@ -161,6 +164,39 @@ export async function checkoutTree(
     };
   } finally {
     lock.release();
+  }
+}
+
+/** Writes, where there is much to write, what two threads can. The rest is left to be written. */
+async function writePlainFiles(
+  { objects }: Repository,
+  root: string,
+  files: WorkTree,
+  plan: CheckoutPlan,
+  leaves: readonly TreeLeaf[],
+  settings: WorkTreeSettings,
+  attributes: AttributeLookup,
+  pause: () => Promise<void> | undefined,
+): Promise<void> {
+  if (plan.writes.length < ENOUGH_TO_SHARE) return;
+  const plain = plan.writes.filter((at) => isPlain(leaves[at]!, settings, attributes));
+  const list = plain.map((at) => leaves[at]!);
+  const helper = startHelper(root, objects.directories(), list);
+  if (helper === null) return;
+  try {
+    for (let stretch = helper.take(); stretch !== null; stretch = helper.take()) {
+      for (let i = stretch[0]; i < stretch[1]; i++) {
+        const stat = writePlain(files, objects, list[i]!);
+        if (stat !== null) plan.entries[plain[i]!] = newEntry(list[i]!, stat);
+        const waiting = pause();
+        if (waiting) await waiting;
+      }
+    }
+  } finally {
+    // Also when told to stop: nothing of this may go on when the lock is given up.
+    for (const [i, stat] of await helper.finish()) {
+      plan.entries[plain[i]!] = newEntry(list[i]!, stat);
+    }
   }
 }
 

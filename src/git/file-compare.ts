@@ -4,7 +4,7 @@ import type { BigIntStats } from "node:fs";
 import { createHash } from "../platform/hash.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { conversionFor, convertsNothing, toRepository, toWorkTree } from "./eol.ts";
-import { isRacy, sameStat, type StatData, statData, type Timestamp } from "./file-stat.ts";
+import { isRacy, isStatOf, type StatData, statData, type Timestamp } from "./file-stat.ts";
 import type { IndexEntry } from "./index-format.ts";
 import { hashObject } from "./oid.ts";
 import { isGitlinkMode, isSymlinkMode, MODE } from "./tree.ts";
@@ -53,11 +53,10 @@ export function compareFile(context: FileComparison, entry: IndexEntry): FileSta
     const executable = (Number(stat.mode) & 0o100) !== 0;
     if (executable !== (entry.mode === MODE.executable)) return { state: "modified" };
   }
-  const seen = statData(stat);
   if (
-    sameStat(entry.stat, seen, settings.trust) && !isRacy(entry.stat, context.timestamp) &&
+    isStatOf(entry.stat, stat, settings.trust) && !isRacy(entry.stat, context.timestamp) &&
     // Size 0 for content that isn't empty is how git marks an entry to be read again.
-    (seen.size !== 0 || entry.oid === EMPTY_BLOB)
+    (entry.stat.size !== 0 || entry.oid === EMPTY_BLOB)
   ) {
     return SAME;
   }

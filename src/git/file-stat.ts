@@ -53,7 +53,7 @@ export function statData(stat: BigIntStats): StatData {
 }
 
 function low32(value: bigint | undefined): number {
-  return value === undefined ? 0 : Number(value & 0xffffffffn);
+  return value === undefined ? 0 : Number(BigInt.asUintN(32, value));
 }
 
 export function timestampOf(stat: BigIntStats): Timestamp {
@@ -83,6 +83,23 @@ export function sameStat(entry: StatData, file: StatData, trust: StatTrust): boo
     if (entry.ctimeNsec !== file.ctimeNsec && entry.ctimeNsec !== 0) return false;
   }
   return entry.ino === file.ino && entry.uid === file.uid && entry.gid === file.gid;
+}
+
+/** {@link sameStat} for a stat as the system gave it: most files are the same, and needn't be taken apart. */
+export function isStatOf(entry: StatData, stat: BigIntStats, trust: StatTrust): boolean {
+  if (!trust.full) return sameStat(entry, statData(stat), trust);
+  return low32(stat.size) === entry.size &&
+    isMoment(stat.mtimeNs, entry.mtimeSec, entry.mtimeNsec) &&
+    (!trust.ctime || isMoment(stat.ctimeNs, entry.ctimeSec, entry.ctimeNsec)) &&
+    low32(stat.ino) === entry.ino && low32(stat.uid) === entry.uid && low32(stat.gid) === entry.gid;
+}
+
+/** Whether `ns` since 1970 is that second and that nanosecond; any of the second's where that is 0. */
+function isMoment(ns: bigint, sec: number, nsec: number): boolean {
+  if (nsec === 0) return Number(ns / BILLION) >>> 0 === sec;
+  // Without dividing: the last 32 bits exactly, and those before them as far as a number has them.
+  return Number(BigInt.asUintN(32, ns)) === (Math.imul(sec, 1_000_000_000) + nsec) >>> 0 &&
+    Math.abs(Number(ns) - (sec * 1e9 + nsec)) < 2 ** 31;
 }
 
 /**

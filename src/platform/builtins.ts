@@ -6,4 +6,6 @@ import process from "node:process";
 
 export const nodeChildProcess = () => process.getBuiltinModule("node:child_process");
 export const nodeCrypto = () => process.getBuiltinModule("node:crypto");
+export const nodeOs = () => process.getBuiltinModule("node:os");
+export const nodeWorkerThreads = () => process.getBuiltinModule("node:worker_threads");
 export const nodeZlib = () => process.getBuiltinModule("node:zlib");
