@@ -63,6 +63,7 @@ export async function openOrigin(
         config,
         env,
         timeouts: options.timeouts ?? {},
+        remote: remote.name,
         ...clone,
       });
     }

@@ -17,7 +17,8 @@ import { type Connection, socketError } from "./socket.ts";
 export interface HttpRequest {
   readonly method: "GET" | "POST";
   readonly url: URL;
-  readonly headers: Readonly<Record<string, string>>;
+  /** In this order; a name may come again. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
   /** Bytes of known length, or chunks to send as they come. */
   readonly body?: Uint8Array | Iterable<Uint8Array>;
   readonly signal?: AbortSignal;
@@ -95,6 +96,7 @@ export function createHttpClient(options: ClientOptions): HttpClient {
     };
     try {
       throwIfAborted(request.signal);
+      connection.begin();
       let handedOver = false;
       let answered = false;
       const sending = send(connection, request, proxied, () => answered, () => {
@@ -150,14 +152,18 @@ async function send(
 ): Promise<void> {
   const { url, body } = request;
   const target = proxied ? `${url.origin}${url.pathname}${url.search}` : url.pathname + url.search;
-  const headers: Record<string, string> = { Host: url.host, ...proxied, ...request.headers };
   const whole = body === undefined || body instanceof Uint8Array;
-  if (body instanceof Uint8Array) headers["Content-Length"] = String(body.length);
-  else if (body !== undefined) headers["Transfer-Encoding"] = "chunked";
+  const headers: (readonly [string, string])[] = [
+    ["Host", url.host],
+    ...Object.entries(proxied ?? {}),
+    ...request.headers,
+  ];
+  if (body instanceof Uint8Array) headers.push(["Content-Length", String(body.length)]);
+  else if (body !== undefined) headers.push(["Transfer-Encoding", "chunked"]);
   let text = `${request.method} ${target} HTTP/1.1\r\n`;
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of headers) {
     // A line break would begin another header.
-    if (/[\r\n\0]/.test(value)) {
+    if (/[\r\n\0]/.test(name + value)) {
       throw new AgentqError("config-invalid", `The header ${name} is malformed.`);
     }
     text += `${name}: ${value}\r\n`;

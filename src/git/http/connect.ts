@@ -8,12 +8,18 @@ import { type Connection, connection, connectTcp, type SocketLimits, startTls } 
 type Env = Readonly<Record<string, string | undefined>>;
 
 /** Returns the function that a client opens its connections with. */
-export function connector(config: GitConfig, env: Env, limits: SocketLimits) {
+export function connector(
+  config: GitConfig,
+  env: Env,
+  limits: SocketLimits,
+  remote: string | null = null,
+) {
+  const ofRemote = remote === null ? null : config.get(`remote.${remote}.proxy`);
   return async (
     url: URL,
   ): Promise<{ connection: Connection; proxied: Record<string, string> | null }> => {
     const settings = httpSettings(config, url);
-    const proxy = proxyFor(url, settings, env);
+    const proxy = proxyFor(url, settings, env, ofRemote);
     const secure = url.protocol === "https:";
     const where = url.host;
     if (proxy === null) {

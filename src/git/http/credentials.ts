@@ -1,19 +1,35 @@
 /**
  * Who we are to a web server. Known from the start: user and password in the url, AGENTQ_TOKEN,
  * http.extraHeader. Only when the server asks, in git's order: ~/.netrc, the credential helpers,
- * GIT_ASKPASS. Never asked for on a terminal; never part of an error, a log or a process's arguments.
+ * ~/.git-credentials, GIT_ASKPASS. Never asked for on a terminal; never part of an error, a log or a
+ * process's arguments.
+ *
+ *   get ▶ helper 1 ▶ helper 2 … ▶ askpass ──▶ 200: every helper is told to store what was found
+ *                                       └──▶ 401: every helper is told to erase it, the search goes on
  */
 import { Buffer } from "node:buffer";
-import { accessSync, constants, readFileSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import { nodeChildProcess } from "../../platform/builtins.ts";
-import { expandHome, type GitConfig } from "../config.ts";
+import { parseBoolean } from "../config-file.ts";
+import type { GitConfig } from "../config.ts";
+import { type CredentialPlace, forget, keep, lookUp, storeFiles } from "./credential-store.ts";
+import { netrcCredential } from "./netrc.ts";
+import { credentialMatches } from "./url-match.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
 export interface Credential {
   readonly username: string;
   readonly password: string;
+}
+
+/** A credential from where git keeps them. */
+export interface StoredCredential extends Credential {
+  /** True where the helpers are to be told what became of it: it came from one, or was asked for. */
+  readonly helped: boolean;
+  /** What a helper said besides, for the others. */
+  readonly more?: ReadonlyMap<string, string>;
 }
 
 export interface CredentialContext {
@@ -44,15 +60,68 @@ export function givenCredential(url: URL, env: Env): Credential | null {
 export async function* storedCredentials(
   url: URL,
   context: CredentialContext,
-): AsyncGenerator<Credential, void, undefined> {
-  const netrc = fromNetrc(url, context.env);
-  if (netrc) yield netrc;
-  for (const helper of helpersFor(url, context.config)) {
-    const found = await askHelper(helper, url, context);
-    if (found) yield found;
+): AsyncGenerator<StoredCredential, void, undefined> {
+  const { config, env } = context;
+  const netrc = netrcCredential(url.hostname, decode(url.username), env);
+  if (netrc) yield { ...netrc, helped: false };
+  let place: CredentialPlace | null = placeOf(url, config);
+  if (place !== null) {
+    const helpers = helpersFor(url, config);
+    for (const helper of helpers) {
+      const found = await askHelper(helper, place, context);
+      if (found === null) continue;
+      const username: string = found.get("username") ?? place.username ?? "";
+      const password = found.get("password");
+      if (password !== undefined && !expired(found)) {
+        yield { username, password, helped: true, more: found };
+      } else if (username !== "") place = { ...place, username };
+      // A helper's last word.
+      if (/^(1|true)$/.test(found.get("quit") ?? "")) return;
+    }
+    // Where nobody configured the helper `store`, its files say the same.
+    const unused = !helpers.some(isStore);
+    const kept = unused ? lookUp(storeFiles("store", env), place) : null;
+    if (kept) yield { ...kept, helped: false };
   }
-  const asked = await fromAskpass(url, context);
-  if (asked) yield asked;
+  const asked = await fromAskpass(url, place, context);
+  if (asked) yield { ...asked, helped: true };
+}
+
+/** Tells every helper, as git does, that a server took a credential (`store`) or didn't (`erase`). */
+export async function tellHelpers(
+  action: "store" | "erase",
+  url: URL,
+  credential: StoredCredential,
+  context: CredentialContext,
+): Promise<void> {
+  const { config, env } = context;
+  const place = placeOf(url, config);
+  if (place === null) return;
+  for (const helper of helpersFor(url, config)) {
+    if (isStore(helper)) {
+      const files = storeFiles(helper, env);
+      if (action === "store") keep(files, place, credential);
+      else forget(files, place, credential);
+      continue;
+    }
+    const command = helperCommand(helper, env);
+    if (command === null) continue;
+    const fields: Record<string, string> = { ...place };
+    for (const key of ["password_expiry_utc", "oauth_refresh_token"]) {
+      const value = credential.more?.get(key);
+      if (value !== undefined) fields[key] = value;
+    }
+    const { username, password } = credential;
+    const input = question({ ...fields, username, password });
+    if (input !== null) await run("sh", ["-c", `${command} ${action}`], input, context);
+  }
+}
+
+const isStore = (helper: string) => /^store(\s|$)/.test(helper);
+
+function expired(found: ReadonlyMap<string, string>): boolean {
+  const at = Number(found.get("password_expiry_utc") ?? Infinity);
+  return at * 1000 <= Date.now();
 }
 
 function decode(text: string): string {
@@ -63,155 +132,71 @@ function decode(text: string): string {
   }
 }
 
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return null;
+/** `credential.<key>` and `credential.<url>.<key>` that fit, in the order they are read. */
+function settings(url: URL, config: GitConfig, key: string): string[] {
+  const found: string[] = [];
+  for (const { key: name, value } of config.entries()) {
+    if (!name.startsWith("credential.") || !name.endsWith(`.${key}`)) continue;
+    const pattern = name.slice("credential.".length, -key.length - 1);
+    if (pattern === "" || credentialMatches(pattern, url)) found.push(value ?? "true");
   }
+  return found;
 }
 
-function fromNetrc(url: URL, env: Env): Credential | null {
-  const path = env.NETRC ?? (env.HOME ? join(env.HOME, ".netrc") : null);
-  const text = path === null ? null : read(path);
-  return text === null ? null : parseNetrc(text, url.hostname, decode(url.username));
-}
-
-/** The entry for a host in the format of ~/.netrc; `user` narrows it when not empty. */
-export function parseNetrc(text: string, host: string, user: string): Credential | null {
-  // Macros run to the next empty line and hold no entries.
-  const plain = text.replace(/^macdef\b[\s\S]*?(\n\s*\n|$)/gm, "").replace(/^\s*#.*$/gm, "");
-  const words = plain.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
-  const unquote = (word = "") =>
-    word.startsWith('"') ? word.slice(1, -1).replace(/\\(.)/g, "$1") : word;
-  let fits = false;
-  let login = "";
-  let password: string | null = null;
-  const result = () =>
-    fits && password !== null && (user === "" || login === user)
-      ? { username: login, password }
-      : null;
-  for (let i = 0; i < words.length; i++) {
-    switch (words[i]) {
-      case "machine":
-      case "default": {
-        const found = result();
-        if (found) return found;
-        fits = words[i] === "default" || unquote(words[++i]).toLowerCase() === host.toLowerCase();
-        login = "";
-        password = null;
-        break;
-      }
-      case "login":
-        login = unquote(words[++i]);
-        break;
-      case "password":
-        password = unquote(words[++i]);
-        break;
-      case "account":
-        i++;
-    }
-  }
-  return result();
-}
-
-/** `credential.helper` and `credential.<url>.helper`; an empty value forgets those before it. */
+/** The helpers to ask; an empty value forgets those before it. */
 function helpersFor(url: URL, config: GitConfig): string[] {
-  let helpers: string[] = [];
-  for (const { key, value } of config.entries()) {
-    if (!key.startsWith("credential.") || !key.endsWith(".helper")) continue;
-    const pattern = key === "credential.helper"
-      ? ""
-      : key.slice("credential.".length, -".helper".length);
-    if (pattern !== "" && !matches(pattern, url)) continue;
-    if (value === null || value === "") helpers = [];
-    else helpers.push(value);
-  }
-  return helpers;
+  const helpers = settings(url, config, "helper");
+  return helpers.slice(helpers.lastIndexOf("") + 1);
 }
 
-function matches(pattern: string, url: URL): boolean {
-  let wanted: URL;
-  try {
-    wanted = new URL(pattern);
-  } catch {
-    return false;
-  }
-  if (wanted.protocol !== url.protocol || wanted.host !== url.host) return false;
-  if (wanted.username !== "" && wanted.username !== url.username) return false;
-  const path = wanted.pathname.replace(/\/+$/, "");
-  return path === "" || url.pathname === path || url.pathname.startsWith(`${path}/`);
+/** What git asks helpers for. Null when the url can't be put into their line format. */
+function placeOf(url: URL, config: GitConfig): CredentialPlace | null {
+  const withPath = parseBoolean(settings(url, config, "usehttppath").at(-1) ?? "false") === true;
+  const path = decode(url.pathname).slice(1);
+  const username = decode(url.username) || settings(url, config, "username").at(-1);
+  const place: CredentialPlace = {
+    protocol: url.protocol.slice(0, -1),
+    host: url.host,
+    ...(withPath && path !== "" ? { path } : {}),
+    ...(username ? { username } : {}),
+  };
+  return question({ ...place }) === null ? null : place;
 }
 
-/** The question that git puts to a helper. Null when the url can't be put into its line format. */
-function question(url: URL, config: GitConfig): string | null {
-  const fields: Record<string, string> = { protocol: url.protocol.slice(0, -1), host: url.host };
-  if (config.getBoolean("credential.useHttpPath")) fields.path = decode(url.pathname).slice(1);
-  const username = decode(url.username) || config.get("credential.username");
-  if (username) fields.username = username;
-  // A line break would smuggle in another field, and so ask for another host's credential.
+/** Lines of a question; null when a line break would smuggle in another host's field. */
+function question(fields: Readonly<Record<string, string>>): string | null {
   if (Object.values(fields).some((value) => /[\r\n\0]/.test(value))) return null;
   return Object.entries(fields).map(([key, value]) => `${key}=${value}\n`).join("");
 }
 
-async function askHelper(
-  helper: string,
-  url: URL,
-  context: CredentialContext,
-): Promise<Credential | null> {
-  const { config, env } = context;
-  if (/^store(\s|$)/.test(helper)) return fromStore(helper, url, env);
-  const input = question(url, config);
-  if (input === null) return null;
-  let command: string;
-  if (helper.startsWith("!")) command = helper.slice(1);
-  else if (isAbsolute(helper)) command = helper;
-  else {
-    const [name, ...rest] = helper.split(/\s+/);
-    const program = findProgram(`git-credential-${name}`, env);
-    if (program === null) return null;
-    command = [shellQuote(program), ...rest].join(" ");
-  }
-  const output = await run("sh", ["-c", `${command} get`], input, context);
-  if (output === null) return null;
-  const fields = new Map(
-    output.split("\n").filter((line) => line.includes("=")).map((line) => {
-      const equals = line.indexOf("=");
-      return [line.slice(0, equals), line.slice(equals + 1).replace(/\r$/, "")];
-    }),
-  );
-  const password = fields.get("password");
-  if (password === undefined) return null;
-  return { username: fields.get("username") ?? decode(url.username), password };
+/** The shell command of a helper; null for a name that no program has. */
+function helperCommand(helper: string, env: Env): string | null {
+  if (helper.startsWith("!")) return helper.slice(1);
+  if (isAbsolute(helper)) return helper;
+  const [name, ...rest] = helper.split(/\s+/);
+  const program = findProgram(`git-credential-${name}`, env);
+  return program === null ? null : [shellQuote(program), ...rest].join(" ");
 }
 
-/** What `git credential-store` keeps: one url a line. */
-function fromStore(helper: string, url: URL, env: Env): Credential | null {
-  const named = /--file[= ]\s*("[^"]*"|'[^']*'|\S+)/.exec(helper)?.[1]?.replace(
-    /^["'](.*)["']$/,
-    "$1",
-  );
-  const home = env.HOME ?? "";
-  const xdg = env.XDG_CONFIG_HOME || join(home, ".config");
-  const files = named
-    ? [expandHome(named, env)]
-    : [join(home, ".git-credentials"), join(xdg, "git", "credentials")];
-  for (const file of files) {
-    for (const line of (read(file) ?? "").split("\n")) {
-      let stored: URL;
-      try {
-        stored = new URL(line.trim());
-      } catch {
-        continue;
-      }
-      if (stored.protocol !== url.protocol || stored.host !== url.host || stored.password === "") {
-        continue;
-      }
-      if (url.username !== "" && stored.username !== url.username) continue;
-      return { username: decode(stored.username), password: decode(stored.password) };
-    }
+async function askHelper(
+  helper: string,
+  place: CredentialPlace,
+  context: CredentialContext,
+): Promise<ReadonlyMap<string, string> | null> {
+  if (isStore(helper)) {
+    const found = lookUp(storeFiles(helper, context.env), place);
+    return found && new Map(Object.entries(found));
   }
-  return null;
+  const command = helperCommand(helper, context.env);
+  if (command === null) return null;
+  const output = await run("sh", ["-c", `${command} get`], question({ ...place })!, context);
+  if (output === null) return null;
+  return new Map(
+    output.split("\n").filter((line) => line.includes("=")).map((line) => {
+      const equals = line.indexOf("=");
+      return [line.slice(0, equals), line.slice(equals + 1).replace(/\r$/, "")] as const;
+    }),
+  );
 }
 
 /** Where git installs its own programs, beyond PATH. */
@@ -234,19 +219,22 @@ function findProgram(name: string, env: Env): string | null {
 const shellQuote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 /** GIT_ASKPASS, core.askPass or SSH_ASKPASS: a program that is given the prompt and prints the answer. */
-async function fromAskpass(url: URL, context: CredentialContext): Promise<Credential | null> {
+async function fromAskpass(
+  url: URL,
+  place: CredentialPlace | null,
+  context: CredentialContext,
+): Promise<Credential | null> {
   const { config, env } = context;
   const program = env.GIT_ASKPASS || config.getPath("core.askPass") || env.SSH_ASKPASS;
   if (!program) return null;
-  const place = `${url.protocol}//${url.host}`;
+  const path = place?.path === undefined ? "" : `/${place.path}`;
   const ask = async (prompt: string) =>
     (await run(program, [prompt], "", context))?.replace(/\r?\n[\s\S]*$/, "") ?? null;
-  const known = decode(url.username) || config.get("credential.username");
-  const username = known || await ask(`Username for '${place}': `);
+  const username = place?.username || decode(url.username) ||
+    await ask(`Username for '${url.protocol}//${url.host}${path}': `);
   if (!username) return null;
-  const password = await ask(
-    `Password for '${url.protocol}//${encodeURIComponent(username)}@${url.host}': `,
-  );
+  const user = encodeURIComponent(username);
+  const password = await ask(`Password for '${url.protocol}//${user}@${url.host}${path}': `);
   return password === null || password === "" ? null : { username, password };
 }
 

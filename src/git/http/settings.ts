@@ -1,10 +1,11 @@
 /** `http.*` settings for one url: `http.<url>.<key>` where it fits best, else `http.<key>`. */
-import { readFileSync } from "node:fs";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { AgentqError } from "../../errors.ts";
-import { parseBoolean } from "../config-file.ts";
+import { parseBoolean, parseInteger } from "../config-file.ts";
 import { expandHome, type GitConfig } from "../config.ts";
 import type { TlsSettings } from "./socket.ts";
+import { urlMatchRank } from "./url-match.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -13,20 +14,27 @@ export interface HttpSettings {
   all(key: string): string[];
   get(key: string): string | null;
   boolean(key: string, otherwise: boolean): boolean;
+  /** Null when unset. @throws `config-invalid` */
+  integer(key: string): number | null;
 }
 
-/** Settings as git applies them to requests for `url`. */
+/**
+ * Settings as git applies them to requests for `url`: read in order, and one that fits worse than an
+ * earlier one of the same key is passed over.
+ */
 export function httpSettings(config: GitConfig, url: URL): HttpSettings {
-  const ranked: { rank: number; key: string; value: string }[] = [];
+  const taken = new Map<string, { rank: number; values: string[] }>();
   for (const { key, value } of config.entries()) {
     if (!key.startsWith("http.")) continue;
     const last = key.lastIndexOf(".");
-    const rank = last === 4 ? 0 : matchRank(key.slice(5, last), url);
-    if (rank !== null) ranked.push({ rank, key: key.slice(last + 1), value: value ?? "true" });
+    const rank = last === 4 ? 0 : urlMatchRank(key.slice(5, last), url);
+    if (rank === null) continue;
+    const name = key.slice(last + 1);
+    const before = taken.get(name);
+    if (before && rank < before.rank) continue;
+    taken.set(name, { rank, values: [...before?.values ?? [], value ?? "true"] });
   }
-  ranked.sort((a, b) => a.rank - b.rank);
-  const all = (key: string) =>
-    ranked.filter((entry) => entry.key === key.toLowerCase()).map(({ value }) => value);
+  const all = (key: string) => taken.get(key.toLowerCase())?.values ?? [];
   const get = (key: string) => all(key).at(-1) ?? null;
   return {
     all,
@@ -40,36 +48,35 @@ export function httpSettings(config: GitConfig, url: URL): HttpSettings {
       }
       return parsed;
     },
+    integer(key) {
+      const value = get(key);
+      if (value === null) return null;
+      const parsed = parseInteger(value);
+      if (parsed === undefined) {
+        throw new AgentqError("config-invalid", `http.${key} is not a number.`);
+      }
+      return parsed;
+    },
   };
 }
 
-/** How well a `http.<pattern>` fits a url: longer paths before shorter, a user name before none. */
-function matchRank(pattern: string, url: URL): number | null {
-  let wanted: URL;
-  try {
-    wanted = new URL(pattern.replace("*", "wildcard-label"));
-  } catch {
-    return null;
-  }
-  if (wanted.protocol !== url.protocol || wanted.port !== url.port) return null;
-  const labels = wanted.hostname.split(".");
-  const actual = url.hostname.split(".");
-  if (labels.length !== actual.length) return null;
-  if (!labels.every((label, i) => label === "wildcard-label" || label === actual[i])) return null;
-  if (wanted.username !== "" && wanted.username !== url.username) return null;
-  const path = wanted.pathname.replace(/\/+$/, "");
-  if (path !== "" && url.pathname !== path && !url.pathname.startsWith(`${path}/`)) return null;
-  const exact = labels.includes("wildcard-label") ? 0 : 1;
-  return 1 + exact * 1_000_000 + path.length * 2 + (wanted.username === "" ? 0 : 1);
-}
-
 /**
- * How long a server may be silent, in milliseconds, as git is told it: `GIT_HTTP_LOW_SPEED_TIME`, else
- * `http.lowSpeedTime`, in seconds. Null when neither is a positive number.
+ * How slow a server may be, as git is told it: `http.lowSpeedTime` seconds (`GIT_HTTP_LOW_SPEED_TIME`)
+ * with fewer than `http.lowSpeedLimit` bytes a second (`GIT_HTTP_LOW_SPEED_LIMIT`); without a limit,
+ * in silence. Null when the time is no positive number.
  */
-export function lowSpeedTime(settings: HttpSettings, env: Env): number | null {
-  const seconds = Number(env.GIT_HTTP_LOW_SPEED_TIME ?? settings.get("lowSpeedTime") ?? 0);
-  return Number.isFinite(seconds) && seconds > 0 && seconds <= 86_400 ? seconds * 1000 : null;
+export function lowSpeed(
+  settings: HttpSettings,
+  env: Env,
+): { idleMs: number; minBytes: number } | null {
+  const number = (variable: string, key: string) => {
+    const value = Number(env[variable] ?? settings.get(key) ?? 0);
+    return Number.isFinite(value) && value > 0 ? value : 0;
+  };
+  const seconds = number("GIT_HTTP_LOW_SPEED_TIME", "lowSpeedTime");
+  if (seconds === 0 || seconds > 86_400) return null;
+  const limit = number("GIT_HTTP_LOW_SPEED_LIMIT", "lowSpeedLimit");
+  return { idleMs: seconds * 1000, minBytes: Math.max(1, limit * seconds) };
 }
 
 /** Where systems keep the authorities they trust. */
@@ -99,7 +106,9 @@ export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
   const bundle = named ?? SYSTEM_BUNDLES.find((path) => existsSync(path));
   // Known to Node programs beside the system's own; a list that is named stands for itself.
   const extra = named === undefined ? env.NODE_EXTRA_CA_CERTS : undefined;
-  const authorities = [bundle, extra].filter((path) => path !== undefined && path !== "");
+  const directory = env.GIT_SSL_CAPATH ?? settings.get("sslCAPath");
+  const authorities = [bundle, extra, ...certificatesIn(directory, env)]
+    .filter((path) => path !== undefined && path !== "");
   const off = env.GIT_SSL_NO_VERIFY;
   const verify = off !== undefined && parseBoolean(off) !== false && off !== ""
     ? false
@@ -115,8 +124,28 @@ export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
   };
 }
 
-/** The proxy for a url, or null. Lower-case variables as curl reads them; HTTP_PROXY never (CGI). */
-export function proxyFor(url: URL, settings: HttpSettings, env: Env): URL | null {
+/** The files of a directory of authorities, `http.sslCAPath`. */
+function certificatesIn(directory: string | null, env: Env): string[] {
+  if (!directory) return [];
+  const path = expandHome(directory, env);
+  try {
+    return readdirSync(path).map((name) => join(path, name)).filter((name) => {
+      const stat = statSync(name, { throwIfNoEntry: false });
+      return stat?.isFile() === true;
+    });
+  } catch (cause) {
+    const code = (cause as { code?: string }).code;
+    throw new AgentqError("config-invalid", `http.sslCAPath can't be read (${code}).`, { cause });
+  }
+}
+
+/** The proxy for a url, or null; `ofRemote` is `remote.<name>.proxy`. Lower-case variables as curl reads them; HTTP_PROXY never (CGI). */
+export function proxyFor(
+  url: URL,
+  settings: HttpSettings,
+  env: Env,
+  ofRemote: string | null = null,
+): URL | null {
   const excluded = (env.no_proxy ?? env.NO_PROXY ?? "").split(/[\s,]+/).filter((item) =>
     item !== ""
   );
@@ -127,7 +156,7 @@ export function proxyFor(url: URL, settings: HttpSettings, env: Env): URL | null
     if (name === "*" || host === name || host.endsWith(`.${name}`)) return null;
   }
   const secure = url.protocol === "https:";
-  const text = settings.get("proxy") ??
+  const text = ofRemote ?? settings.get("proxy") ??
     (secure ? env.https_proxy ?? env.HTTPS_PROXY : env.http_proxy) ?? env.all_proxy ??
     env.ALL_PROXY ?? "";
   if (text === "") return null;

@@ -6,15 +6,23 @@
  *      │ 200
  *   POST S ── 401 ▶ next credential, again │ 403, 404, 413, 5xx ▶ error │ 200 ▶ packets
  */
-import type { Buffer } from "node:buffer";
+import { Buffer } from "node:buffer";
+import { gzipSync } from "node:zlib";
 import { AgentqError } from "../../errors.ts";
 import type { GitConfig } from "../config.ts";
 import { AGENT } from "../protocol/agent.ts";
 import { redactUrl } from "../remote.ts";
 import { createHttpClient, type HttpRequest, type HttpResponse } from "./client.ts";
 import { connector } from "./connect.ts";
-import { basic, type Credential, givenCredential, storedCredentials } from "./credentials.ts";
-import { httpSettings, lowSpeedTime } from "./settings.ts";
+import {
+  basic,
+  type Credential,
+  givenCredential,
+  type StoredCredential,
+  storedCredentials,
+  tellHelpers,
+} from "./credentials.ts";
+import { httpSettings, lowSpeed } from "./settings.ts";
 
 export type Service = "git-upload-pack" | "git-receive-pack";
 
@@ -37,45 +45,65 @@ export interface SmartOptions {
   readonly config: GitConfig;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly timeouts: { connect?: number; idle?: number; total?: number };
+  /** The remote's name, for remote.<name>.proxy; null for a url. */
+  readonly remote?: string | null;
 }
 
 const MAX_REDIRECTS = 5;
 const MAX_CREDENTIALS = 8;
+const REDIRECTS = [301, 302, 303, 307, 308];
+/** A request larger than this is compressed, as git does it; packs are compressed already. */
+const WORTH_COMPRESSING = 1024;
 
 export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
   const { config, env, timeouts } = options;
   let base = new URL(url);
   base.hash = "";
   base.search = "";
+  const slow = timeouts.idle === undefined ? lowSpeed(httpSettings(config, base), env) : null;
+  const limits = {
+    connectMs: timeouts.connect ?? 30_000,
+    idleMs: timeouts.idle ?? 120_000,
+    ...slow,
+  };
   const client = createHttpClient({
-    connect: connector(config, env, {
-      connectMs: timeouts.connect ?? 30_000,
-      idleMs: timeouts.idle ?? lowSpeedTime(httpSettings(config, base), env) ?? 120_000,
-    }),
+    connect: connector(config, env, limits, options.remote ?? null),
     totalMs: timeouts.total ?? 30 * 60_000,
   });
-  let credential = givenCredential(base, env);
+  let credential: Credential | null = givenCredential(base, env);
+  /** The credential in use where helpers are to be told of it, and whether they were. */
+  let helped: StoredCredential | null = null;
+  let told = false;
   /** The server's place as long as no redirect has led elsewhere: secrets stay there. */
   const home = base.origin;
   const name = () => redactUrl(base.href);
 
-  function headersFor(extra: Readonly<Record<string, string>>): Record<string, string> {
-    const headers: Record<string, string> = { "User-Agent": `git/${AGENT}`, ...extra };
-    // Configured headers may carry a token: they go where they were configured for.
-    let configured: string[] = [];
-    for (const header of httpSettings(config, base).all("extraHeader")) {
-      if (header === "") configured = [];
-      else configured.push(header);
-    }
-    if (base.origin === home) {
-      for (const header of configured) {
-        const colon = header.indexOf(":");
-        if (colon > 0) headers[header.slice(0, colon).trim()] = header.slice(colon + 1).trim();
-      }
-    }
-    const named = Object.keys(headers).some((key) => key.toLowerCase() === "authorization");
-    if (credential && !named) headers.Authorization = basic(credential);
-    return headers;
+  /** `http.extraHeader`: it may carry a token, so it goes where it was configured for. */
+  function configuredHeaders(): (readonly [string, string])[] {
+    if (base.origin !== home) return [];
+    const headers = httpSettings(config, base).all("extraHeader");
+    return headers.slice(headers.lastIndexOf("") + 1).flatMap((header) => {
+      const colon = header.indexOf(":");
+      return colon > 0 ? [[header.slice(0, colon).trim(), header.slice(colon + 1).trim()]] : [];
+    });
+  }
+
+  const isAuthorization = ([name]: readonly [string, string]) => /^authorization$/i.test(name);
+
+  function headersFor(extra: Readonly<Record<string, string>>): (readonly [string, string])[] {
+    const configured = configuredHeaders();
+    const named = new Set(configured.map(([name]) => name.toLowerCase()));
+    const own: [string, string][] = Object.entries({
+      "User-Agent": env.GIT_HTTP_USER_AGENT || `git/${AGENT}`,
+      "Accept-Encoding": "deflate, gzip",
+      ...extra,
+      ...(credential ? { Authorization: basic(credential) } : {}),
+    });
+    // A header without a value takes ours away and is none itself, as with curl.
+    return [
+      ...own.filter(([name]) => !named.has(name.toLowerCase())),
+      ...configured.filter(([, value]) => value !== ""),
+    ];
   }
 
   /** Sends a request, with other credentials as long as the server asks for them. */
@@ -83,16 +111,34 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
     make: () => HttpRequest,
     signal: AbortSignal | undefined,
   ): Promise<HttpResponse> {
-    let more: AsyncGenerator<Credential, void, undefined> | undefined;
+    const context = { config, env, ...(signal ? { signal } : {}) };
+    let more: AsyncGenerator<StoredCredential, void, undefined> | undefined;
     for (let tries = 0;; tries++) {
       const response = await client.request(make());
-      if (response.status !== 401) return response;
+      if (response.status !== 401) {
+        if (helped && !told && response.status === 200) {
+          told = true;
+          await tellHelpers("store", base, helped, context);
+        }
+        return response;
+      }
       await drain(response);
+      if (configuredHeaders().some(isAuthorization)) {
+        throw new AgentqError(
+          "auth-required",
+          `${name()} does not accept the Authorization of http.extraHeader.`,
+          { hint: "Correct or remove that setting: while it is there, nothing else is tried." },
+        );
+      }
+      if (helped) await tellHelpers("erase", base, helped, context);
+      helped = null;
       if (tries >= MAX_CREDENTIALS) throw unauthorized(credential !== null);
-      more ??= storedCredentials(base, { config, env, signal });
+      more ??= storedCredentials(base, context);
       const next = await more.next();
       if (next.done) throw unauthorized(credential !== null);
       credential = next.value;
+      helped = next.value.helped ? next.value : null;
+      told = false;
     }
   }
 
@@ -131,7 +177,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
       });
     }
     const next = new URL(path.slice(0, -suffix.length) || "/", target);
-    if (next.origin !== base.origin) credential = null;
+    if (next.origin !== base.origin) credential = helped = null;
     if (next.origin === base.origin) {
       next.username = base.username;
       next.password = base.password;
@@ -165,6 +211,12 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
           details,
         },
       );
+    }
+    if (status === 411) {
+      return new AgentqError("server-error", `${name()} wants to know a request's length first.`, {
+        details,
+        hint: "Set http.postBuffer above the size of a push: then it is sent in one piece.",
+      });
     }
     const retryable = status >= 500 || status === 429 || status === 408;
     return new AgentqError("server-error", `${name()} answered ${what} with HTTP ${status}.`, {
@@ -201,7 +253,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
             signal,
           };
         }, signal);
-        if ([301, 302, 303, 307, 308].includes(response.status)) {
+        if (REDIRECTS.includes(response.status)) {
           await drain(response);
           if (redirects >= MAX_REDIRECTS) {
             throw new AgentqError("protocol-error", `${name()} redirects without end.`);
@@ -215,26 +267,62 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
       }
     },
     async call(service, body, { version, signal, onSent } = {}) {
-      const response = await authorized(() => ({
-        method: "POST",
-        url: at(`/${service}`),
-        headers: headersFor({
-          Accept: `application/x-${service}-result`,
-          "Content-Type": `application/x-${service}-request`,
-          ...(version === 2 ? { "Git-Protocol": "version=2" } : {}),
-        }),
-        body: typeof body === "function" ? body() : body,
-        signal,
-        onSent,
-      }), signal);
-      if (response.status !== 200) {
-        throw await failed(response, service === "git-receive-pack" ? "the push" : "the request");
+      const { content, encoding } = prepared(service, body, httpSettings(config, base));
+      const suffix = `/${service}`;
+      for (let redirects = 0;; redirects++) {
+        const requested = at(suffix);
+        const response = await authorized(() => ({
+          method: "POST",
+          url: requested,
+          headers: headersFor({
+            Accept: `application/x-${service}-result`,
+            "Content-Type": `application/x-${service}-request`,
+            ...encoding,
+            ...(version === 2 ? { "Git-Protocol": "version=2" } : {}),
+          }),
+          body: typeof content === "function" ? content() : content,
+          signal,
+          onSent,
+        }), signal);
+        if (response.status === 200) {
+          await expectType(response, `application/x-${service}-result`, name());
+          return response.body;
+        }
+        // Only these keep the method. Whoever redirects has done nothing yet.
+        const always = /^(true|yes|on|1)$/i.test(
+          httpSettings(config, base).get("followRedirects") ?? "initial",
+        );
+        const followed = always && [307, 308].includes(response.status);
+        if (!followed || redirects >= MAX_REDIRECTS) {
+          throw await failed(response, service === "git-receive-pack" ? "the push" : "the request");
+        }
+        await drain(response);
+        redirect(response, requested, suffix);
       }
-      await expectType(response, `application/x-${service}-result`, name());
-      return response.body;
     },
     close: () => client.close(),
   };
+}
+
+/** A request's body: compressed where that is worth it, whole where the server is said to want that. */
+function prepared(
+  service: Service,
+  body: Uint8Array | (() => Iterable<Uint8Array>),
+  settings: ReturnType<typeof httpSettings>,
+): { content: typeof body; encoding: Record<string, string> } {
+  if (body instanceof Uint8Array) {
+    const worth = service === "git-upload-pack" && body.length > WORTH_COMPRESSING;
+    if (!worth) return { content: body, encoding: {} };
+    return { content: gzipSync(body), encoding: { "Content-Encoding": "gzip" } };
+  }
+  const buffer = settings.integer("postBuffer") ?? 0;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (const chunk of buffer > 0 ? body() : []) {
+    chunks.push(chunk);
+    if ((size += chunk.length) > buffer) break;
+  }
+  return { content: size > 0 && size <= buffer ? Buffer.concat(chunks) : body, encoding: {} };
 }
 
 async function expectType(response: HttpResponse, wanted: string, name: string): Promise<void> {

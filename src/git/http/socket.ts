@@ -10,6 +10,8 @@ import { AgentqError } from "../../errors.ts";
 export interface SocketLimits {
   readonly connectMs: number;
   readonly idleMs: number;
+  /** Bytes that must pass, either way, within `idleMs`; any number will do unless given. */
+  readonly minBytes?: number;
 }
 
 export interface TlsSettings {
@@ -27,6 +29,8 @@ export interface Connection {
   read(): Promise<Buffer | null>;
   /** Bytes that were read too many go back to be read again. */
   unread(data: Buffer): void;
+  /** Another request begins: how slow the last one was doesn't count. */
+  begin(): void;
   /** True while nothing has gone wrong and the other side hasn't closed. */
   usable(): boolean;
   /** Ends every waiting call with this error, or silently. */
@@ -142,6 +146,11 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
   let wake: (() => void) | null = null;
   let waiting = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  const { idleMs, minBytes = 1 } = limits;
+  /** What is left of the time in which `minBytes` must pass, and what has passed in it. */
+  let left = idleMs;
+  let passed = 0;
+  let since = 0;
 
   const notify = () => {
     const waker = wake;
@@ -154,23 +163,40 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
     notify();
   };
   /** The clock runs only while somebody waits for the other side. */
-  const watch = () => {
-    clearTimeout(timer);
-    if (waiting === 0) return;
+  const run = () => {
+    since = performance.now();
     timer = setTimeout(() => {
-      const seconds = limits.idleMs / 1000;
-      fail(new AgentqError("origin-timeout", `${where} has been silent for ${seconds} s.`));
+      const how = passed === 0
+        ? `has been silent for ${idleMs / 1000} s`
+        : `gave and took ${passed} bytes in ${idleMs / 1000} s, less than http.lowSpeedLimit`;
+      fail(new AgentqError("origin-timeout", `${where} ${how}.`));
       socket.destroy();
-    }, limits.idleMs);
+    }, Math.max(0, left));
+  };
+  const stop = () => {
+    clearTimeout(timer);
+    left -= performance.now() - since;
+  };
+  const wind = () => {
+    left = idleMs;
+    passed = 0;
+  };
+  const moved = (bytes: number) => {
+    passed += bytes;
+    if (passed < minBytes) return;
+    clearTimeout(timer);
+    wind();
+    if (waiting > 0) run();
   };
   const during = async <T>(work: () => Promise<T>): Promise<T> => {
-    waiting++;
-    watch();
+    if (waiting++ === 0) {
+      if (minBytes === 1) wind();
+      run();
+    }
     try {
       return await work();
     } finally {
-      waiting--;
-      watch();
+      if (--waiting === 0) stop();
     }
   };
 
@@ -179,7 +205,7 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
     chunks.push(chunk);
     queued += chunk.length;
     if (queued > HIGH_WATER) socket.pause();
-    watch();
+    moved(chunk.length);
     notify();
   });
   socket.on("end", () => {
@@ -208,7 +234,7 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
           socket.once("drain", settle);
           socket.once("close", settle);
         });
-        watch();
+        moved(data.length);
         if (failure) throw failure;
       }),
     read: () =>
@@ -228,6 +254,7 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
       chunks.unshift(data);
       queued += data.length;
     },
+    begin: wind,
     usable: () => !ended && failure === null && chunks.length === 0 && !socket.destroyed,
     destroy(error) {
       if (error) fail(error);

@@ -175,7 +175,8 @@ function bounded(body: () => Iterable<Buffer>): Uint8Array | (() => Iterable<Uin
 function afterSending(error: unknown, name: string, updates: readonly RefUpdate[]): PushOutcome {
   const status = isAgentqError(error) ? error.details?.status : undefined;
   // The server's front door turned the request away: git-receive-pack never saw it.
-  if (isAgentqError(error, "auth-required", "push-too-large", "origin-not-found")) throw error;
+  const turnedAway = ["auth-required", "push-too-large", "origin-not-found"] as const;
+  if (isAgentqError(error, ...turnedAway) || status === 411) throw error;
   if (isAgentqError(error, "forbidden") && status === 403) {
     const remoteOutput = String(error.details?.remoteOutput ?? "");
     return {

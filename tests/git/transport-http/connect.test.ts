@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { isAgentqError } from "../../../src/errors.ts";
 import { openConfig } from "../../../src/git/config.ts";
-import { parseNetrc } from "../../../src/git/http/credentials.ts";
+import { parseNetrc } from "../../../src/git/http/netrc.ts";
 import { httpSettings, proxyFor } from "../../../src/git/http/settings.ts";
 import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
@@ -70,6 +70,25 @@ test("TLS: only a certificate that can be trusted, by whatever setting names the
     assert.equal(await readMain(url, { env: { GIT_SSL_NO_VERIFY: "1" } }), first);
     git(clone, "config", "http.sslCAInfo", ca);
     assert.equal(await readMain(url, { repository: openRepository(clone), env: {} }), first);
+    git(clone, "config", "--unset", "http.sslCAInfo");
+    // A directory of authorities, with others' certificates in it.
+    const many = tempDir();
+    write(many, "mine.pem", readFileSync(ca));
+    git(clone, "config", "http.sslCAPath", many);
+    assert.equal(await readMain(url, { repository: openRepository(clone), env: {} }), first);
+    git(clone, "config", "http.sslCAPath", join(many, "none"));
+    await assert.rejects(
+      readMain(url, { repository: openRepository(clone), env: {} }),
+      (error) => isAgentqError(error, "config-invalid"),
+    );
+    git(clone, "config", "--unset", "http.sslCAPath");
+    git(clone, "config", "http.sslVerify", "false");
+    assert.equal(await readMain(url, { repository: openRepository(clone), env: {} }), first);
+    git(clone, "config", `http.${server.url}.sslVerify`, "true");
+    await assert.rejects(
+      readMain(url, { repository: openRepository(clone), env: {} }),
+      (error) => isAgentqError(error, "tls-error"),
+    );
     await assert.rejects(
       readMain(url, { env: { GIT_SSL_CAINFO: "/no/such/file" } }),
       (error) => isAgentqError(error, "config-invalid"),

@@ -437,11 +437,11 @@ test("credentials come from url, token, headers, netrc, helpers and askpass", ()
     await works(url, { config: [`credential.helper=store --file=${join(home, "store")}`] });
     await works(url, {
       config: [
-        `credential.helper=!f() { cat > ${home}/asked; echo username=me; echo 'password=s3cret x'; }; f`,
+        `credential.helper=!f() { cat > ${home}/asked-$1; echo username=me; echo 'password=s3cret x'; }; f`,
       ],
     });
     assert.equal(
-      readFileSync(join(home, "asked"), "utf8"),
+      readFileSync(join(home, "asked-get"), "utf8"),
       `protocol=http\nhost=127.0.0.1:${server.port}\n`,
     );
     write(

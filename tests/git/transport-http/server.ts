@@ -11,6 +11,7 @@ export interface Exchange {
   /** Path and query. */
   readonly url: string;
   readonly headers: http.IncomingHttpHeaders;
+  readonly body: Buffer;
 }
 
 /** May answer itself (returns true), or let git answer (false). */
@@ -26,7 +27,13 @@ export interface GitServer {
   readonly log: Exchange[];
   intercept: Intercept | null;
   /** Changes git's answer: gets the whole body, returns what is sent and whether to hang up after it. */
-  tamper: ((exchange: Exchange, body: Buffer) => { body: Buffer; cut?: boolean }) | null;
+  tamper:
+    | ((exchange: Exchange, body: Buffer) => {
+      body: Buffer;
+      cut?: boolean;
+      headers?: Record<string, string>;
+    })
+    | null;
   /** Keeps git from seeing the Git-Protocol header. */
   oldProtocol: boolean;
   close(): Promise<void>;
@@ -54,6 +61,7 @@ export async function serveGit(
       method: request.method ?? "",
       url: request.url ?? "",
       headers: request.headers,
+      body: input,
     };
     log.push(exchange);
     if (server.intercept && await server.intercept(exchange, response)) return;
@@ -108,7 +116,7 @@ export async function serveGit(
     // A length that is never reached, so that a cut is one to the client.
     headers["Content-Length"] = String(cut ? body.length + 1 : changed.body.length);
     body = changed.body;
-    response.writeHead(status, headers);
+    response.writeHead(status, { ...headers, ...changed.headers });
     response.write(body);
     if (cut) setTimeout(() => response.destroy(), 20);
     else response.end();
