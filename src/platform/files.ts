@@ -24,6 +24,8 @@ export interface FileStat {
   readonly size: number;
   /** Of the last change of any kind, in nanoseconds; only ever compared for equality. */
   readonly ctimeNs: bigint;
+  /** Of the last change of the data, likewise: Deno tells ctime in whole seconds only. */
+  readonly mtimeNs: bigint;
 }
 
 /** An open file; a number for the real one. */
@@ -242,6 +244,7 @@ function toStat(stat: fs.BigIntStats): FileStat {
     uid: Number(stat.uid),
     size: Number(stat.size),
     ctimeNs: stat.ctimeNs,
+    mtimeNs: stat.mtimeNs,
   };
 }
 

@@ -121,7 +121,7 @@ export function isUnchanged(
 /** The same file, and nothing that a file system tells of it has changed. */
 export function isAlike(a: FileStat, b: FileStat): boolean {
   return sameFile(a, b) && a.kind === b.kind && a.links === b.links && a.mode === b.mode &&
-    a.uid === b.uid && a.size === b.size && a.ctimeNs === b.ctimeNs;
+    a.uid === b.uid && a.size === b.size && a.ctimeNs === b.ctimeNs && a.mtimeNs === b.mtimeNs;
 }
 
 /** The name still leads to exactly the file that was admitted; what it is like now. */

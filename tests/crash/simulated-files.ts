@@ -140,6 +140,7 @@ function mount(disk: Disk): SimulatedFiles {
     size: inode.data.length,
     // Every change gives a file other data: that is time enough.
     ctimeNs: BigInt(inode.data.length),
+    mtimeNs: BigInt(inode.data.length),
   });
   const add = (path: string, kind: FileKind, mode: number): Inode => {
     const [parent, name] = parentOf(path);
