@@ -274,6 +274,24 @@ export interface AgentqErrorOptions {
   details?: Record<string, unknown>;
 }
 
+/** What to do about an error of the system; better than looking at a file that is quite in order. */
+const ERRNO_HINTS: Readonly<Record<string, string>> = {
+  ENOSPC: "The disk is full: free some space and run the command again.",
+  EDQUOT: "The disk quota is used up: free some space and run the command again.",
+  EROFS: "The file system is read-only: remount it or use another directory.",
+  EACCES: "Check who owns the directory and its permissions.",
+  EPERM: "Check who owns the directory and its permissions.",
+  EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer commands at once.",
+  ENFILE: "The system has too many open files: try again later.",
+  EIO: "The disk reported an error: check its health before going on.",
+};
+
+function hintOfErrno(code: ErrorCode, options: AgentqErrorOptions): string | undefined {
+  if (code !== "io-error") return undefined;
+  const errno = options.details?.errno ?? (options.cause as { code?: unknown } | null)?.code;
+  return typeof errno === "string" ? ERRNO_HINTS[errno] : undefined;
+}
+
 /** The error every layer throws: a code, a message that names the thing, a hint what to do. */
 export class AgentqError extends Error {
   override readonly name = "AgentqError";
@@ -286,7 +304,7 @@ export class AgentqError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     const kind: ErrorKind = ERROR_KINDS[code];
     this.code = code;
-    this.hint = options.hint ?? kind.hint;
+    this.hint = options.hint ?? hintOfErrno(code, options) ?? kind.hint;
     this.retryable = options.retryable ?? kind.retryable ?? false;
     this.details = options.details;
   }

@@ -134,7 +134,7 @@ export function submissionsDirectory(stateDirectory: string): string {
  */
 export async function openSubmissions(stateDirectory: string): Promise<Submissions | null> {
   const root = submissionsDirectory(stateDirectory);
-  if (!hasPayloads(root)) return null;
+  if (!hasPayloads(stateDirectory, root)) return null;
   const { openStore } = await import("../store/mod.ts");
   try {
     return onStore(await openStore(root, { recoverStale: true }));
@@ -145,11 +145,19 @@ export async function openSubmissions(stateDirectory: string): Promise<Submissio
   }
 }
 
-function hasPayloads(root: string): boolean {
+function hasPayloads(stateDirectory: string, root: string): boolean {
   try {
     return readdirSync(join(root, ".fs-safe-queue-v2", "objects")).length > 0;
-  } catch {
-    return existsSync(join(root, ".fs-safe-queue-v2", "state.json"));
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") {
+      return existsSync(join(root, ".fs-safe-queue-v2", "state.json"));
+    }
+    throw new AgentqError(
+      "state-unavailable",
+      `the state directory ${stateDirectory} can't be read: ${message}`,
+      { cause, details: { path: stateDirectory, errno: code } },
+    );
   }
 }
 

@@ -110,7 +110,6 @@ export function ioError(
   const reason = errno === null ? said : words ? `${words} (${errno})` : errno;
   return new AgentqError("io-error", `can't ${operation} ${path}: ${reason}`, {
     cause,
-    hint: errno === null ? undefined : HINTS[errno],
     retryable: errno === "EINTR" || errno === "EMFILE" || errno === "ENFILE" || errno === "EAGAIN",
     details: { operation, path, ...(errno === null ? {} : { errno }), ...details },
   });
@@ -128,14 +127,3 @@ export function syncError(path: string, cause: unknown): AgentqError {
   }
   return ioError("sync", path, cause);
 }
-
-const HINTS: Record<string, string> = {
-  ENOSPC: "The disk is full: free some space and run the command again.",
-  EDQUOT: "The disk quota is used up: free some space and run the command again.",
-  EROFS: "The file system is read-only: remount it or use another directory.",
-  EACCES: "Check who owns the directory and its permissions.",
-  EPERM: "Check who owns the directory and its permissions.",
-  EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer commands at once.",
-  ENFILE: "The system has too many open files: try again later.",
-  EIO: "The disk reported an error: check its health before going on.",
-};
