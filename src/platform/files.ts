@@ -75,8 +75,8 @@ export interface FileSystem<Site extends string = string> {
    * on any more, with the error of each or null, in the order given.
    */
   syncAll(requests: readonly SyncRequest<Site>[]): Promise<unknown[]>;
-  /** All of these, many at a time; the promises are in the order given. */
-  unlinkAll(site: Site, paths: readonly string[]): Promise<void>[];
+  /** `unlink` on another thread. */
+  unlinkLater(site: Site, path: string): Promise<void>;
 }
 
 /** A sync among several: of an open file, or of a directory by its path. */
@@ -154,11 +154,7 @@ export const nodeFiles: FileSystem = {
     }));
     return settled.map((one) => one.status === "rejected" ? one.reason : null);
   },
-  unlinkAll: (_site, paths) =>
-    atOnce(paths.length, {
-      here: (index) => fs.unlinkSync(paths[index]!),
-      elsewhere: (index) => later((done) => fs.unlink(paths[index]!, done)),
-    }),
+  unlinkLater: (_site, path) => later((done) => fs.unlink(path, done)),
 };
 
 function syncNow(request: SyncRequest): void {

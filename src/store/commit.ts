@@ -191,11 +191,10 @@ export async function collect(context: StoreContext, released: readonly Token[])
     removeDirectory(released[0]!);
     return;
   }
-  const payloads = released.map((object) => payloadPath(paths, object));
-  const unlinked = files.unlinkAll("collect.unlink", payloads);
-  await Promise.allSettled(unlinked.map(async (gone, index) => {
-    await gone;
-    removeDirectory(released[index]!);
+  // Directories go one at a time whoever removes them: this thread does, while others free the files.
+  await Promise.allSettled(released.map(async (object) => {
+    await files.unlinkLater("collect.unlink", payloadPath(paths, object));
+    removeDirectory(object);
   }));
 }
 

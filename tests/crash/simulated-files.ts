@@ -256,7 +256,7 @@ function mount(disk: Disk): SimulatedFiles {
           return error;
         }
       }),
-    unlinkAll: (site, paths) => paths.map(async (path) => files.unlink(site, path)),
+    unlinkLater: async (site, path) => files.unlink(site, path),
   };
 
   return {
