@@ -11,11 +11,11 @@ import {
   median,
   mib,
   mirror,
-  ms,
-  ratioOf,
   say,
   script,
+  slower,
   take,
+  timesOf,
 } from "./measure.ts";
 
 export async function measureBig(bench: Bench, small: boolean): Promise<void> {
@@ -37,12 +37,11 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
     () => take(bench, ours.dir, agentq, status),
     () => take(bench, tiny.dir, agentq, status),
   ]);
-  const times = (runs: readonly { ms: number }[]) => runs.map((run) => run.ms);
   const peak = (runs: readonly { rss: number }[]) => median(runs.map((run) => run.rss));
   say(
     "status, big ÷ tiny",
-    `${ms(times(big!))} and ${ms(times(little!))}`,
-    ratioOf(times(big!), times(little!)),
+    timesOf(big!, little!),
+    slower(big!, little!),
     1.5,
   );
   say("status, memory", `tiny ${mib(peak(little!))}`, peak(big!) / 2 ** 20, 80, " MiB");
@@ -56,8 +55,8 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
   }]);
   say(
     "submit --no-wait ÷ the script",
-    `${ms(times(submit!))} and ${ms(times(enqueue!))}`,
-    ratioOf(times(submit!), times(enqueue!)),
+    timesOf(submit!, enqueue!),
+    slower(submit!, enqueue!),
     1.0,
   );
   say("submit --no-wait, memory", "", peak(submit!) / 2 ** 20, 120, " MiB");
@@ -77,8 +76,8 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
   }]);
   say(
     "land one small merge ÷ the script",
-    `${ms(times(land!))} and ${ms(times(landing!))}`,
-    ratioOf(times(land!), times(landing!)),
+    timesOf(land!, landing!),
+    slower(land!, landing!),
     1.0,
   );
   say(

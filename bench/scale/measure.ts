@@ -1,5 +1,5 @@
 /** What the parts of bench/scale share: running programs, timing them in turns, printing ratios. */
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -10,6 +10,18 @@ export const agentq = process.env.AGENTQ_BIN ?? join(root, "dist", "agentq");
 export const script = join(root, "bench", "landing-git.sh");
 /** GNU time, which alone tells the peak of one program's memory. */
 const gnuTime = "/usr/bin/time";
+
+/** Bun tells a child's processor time, which node:child_process doesn't. */
+const bun = (globalThis as unknown as {
+  Bun: {
+    spawn(command: readonly string[], options: object): {
+      readonly stdout: ReadableStream;
+      readonly stderr: ReadableStream;
+      readonly exited: Promise<number>;
+      resourceUsage(): { cpuTime: { total: number | bigint } };
+    };
+  };
+}).Bun;
 
 export interface Bench {
   /** A directory of this run, removed at its end. */
@@ -72,6 +84,8 @@ export function clone(bench: Bench, from: string, name: string, ...args: string[
 export interface Took {
   /** Milliseconds on the clock. */
   readonly ms: number;
+  /** Milliseconds of processor time, with all children: what other work on the machine moves least. */
+  readonly cpu: number;
   /** Bytes: the peak of resident memory. Of a script, that of its largest process. */
   readonly rss: number;
   readonly stdout: string;
@@ -87,21 +101,25 @@ export async function take(
 ): Promise<Took> {
   const memory = join(bench.work, "rss");
   const began = performance.now();
-  const child = spawn(gnuTime, ["-f", "%M", "-o", memory, command, ...args], {
+  const child = bun.spawn([gnuTime, "-f", "%M", "-o", memory, command, ...args], {
     cwd,
     env: { ...bench.env, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdin: "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
   });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.on("data", (chunk) => stdout += chunk);
-  child.stderr.on("data", (chunk) => stderr += chunk);
-  const status = await new Promise((resolve) => child.on("close", resolve));
+  const [stdout, stderr] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  const status = await child.exited;
   const ms = performance.now() - began;
+  const cpu = Number(child.resourceUsage().cpuTime.total) / 1000;
   if (status !== 0) {
     throw new Error(`${command} ${args.join(" ")}: exit ${status}\n${stdout}${stderr}`);
   }
   const kilobytes = Number(readFileSync(memory, "utf8").trim().split("\n").at(-1));
-  return { ms, rss: kilobytes * 1024, stdout };
+  return { ms, cpu, rss: kilobytes * 1024, stdout };
 }
 
 export const median = (values: readonly number[]): number => {
@@ -130,6 +148,20 @@ export async function inTurns<T>(
 /** The median of the rounds' ratios. */
 export function ratioOf(ours: readonly number[], theirs: readonly number[]): number {
   return median(ours.map((value, i) => value / theirs[i]!));
+}
+
+/** Two sides' times, and their processor times with the median of the rounds' ratios. */
+export function timesOf(ours: readonly Took[], theirs: readonly Took[]): string {
+  const [a, b] = [ours, theirs].map((runs) => runs.map((run) => run.cpu)) as [number[], number[]];
+  const wall = [ours, theirs].map((runs) => median(runs.map((run) => run.ms)).toFixed(0));
+  return `${wall.join(" and ")} ms; cpu ${median(a).toFixed(0)} and ${median(b).toFixed(0)} ms, ${
+    ratioOf(a, b).toFixed(2)
+  }×`;
+}
+
+/** The median of the rounds' ratios of times. */
+export function slower(ours: readonly Took[], theirs: readonly Took[]): number {
+  return ratioOf(ours.map((run) => run.ms), theirs.map((run) => run.ms));
 }
 
 let over = 0;

@@ -16,6 +16,7 @@ import {
   say,
   take,
   tell,
+  type Took,
 } from "./measure.ts";
 
 const SIZES = [10, 1000, 100_000];
@@ -86,7 +87,7 @@ async function measureCommands(bench: Bench, sides: readonly Side[], rounds: num
         if (name.startsWith("submit")) {
           git(bench, side.dir, "commit", "-q", "--allow-empty", "-m", "one more");
         }
-        return (await run(bench, side, side.dir, argsOf(side))).ms;
+        return await run(bench, side, side.dir, argsOf(side));
       }),
     );
     report(name, found);
@@ -95,7 +96,10 @@ async function measureCommands(bench: Bench, sides: readonly Side[], rounds: num
 
 /** Each command once in a clone made for it, by a machine that has never seen the queue. */
 async function measureFresh(bench: Bench, sides: readonly Side[]): Promise<void> {
-  const commands = [["status", "--limit", "5"], ["show", "2"], ["submit", "--no-wait"], [
+  const commands = [["status", "--limit", "5"], ["show", "2"], ["wait", "2"], [
+    "submit",
+    "--no-wait",
+  ], [
     "land",
     "--max",
     "1",
@@ -110,19 +114,25 @@ async function measureFresh(bench: Bench, sides: readonly Side[]): Promise<void>
         git(bench, dir, "remote", "set-url", "origin", side.url);
         git(bench, dir, "commit", "-q", "--allow-empty", "-m", name);
         const state = { AGENTQ_STATE: join(bench.work, `state-${name}`) };
-        return (await run(bench, side, dir, args, state)).ms;
+        return await run(bench, side, dir, args, state);
       }),
     );
     report(`fresh clone: ${args.join(" ")}`, found);
   }
 }
 
-function report(name: string, found: readonly number[][]): void {
-  const [few, some, many] = found as [number[], number[], number[]];
-  const detail = found.map((times) => `${fastest(times).toFixed(1)} ms`).join(", ");
+function report(name: string, found: readonly Took[][]): void {
+  const [few, some, many] = found.map((runs) => fastest(runs.map((run) => run.ms))) as [
+    number,
+    number,
+    number,
+  ];
+  const shown = (of: (run: Took) => number) =>
+    found.map((runs) => fastest(runs.map(of)).toFixed(0)).join(", ");
+  const detail = `${shown((run) => run.ms)} ms; cpu ${shown((run) => run.cpu)} ms`;
   if (name === "status") {
     tell(name, `${detail} (5, 100 and 100 tickets are listed)`);
-    return say("status, the last two", "", fastest(many) / fastest(some), LIMIT);
+    return say("status, the last two", "", many / some, LIMIT);
   }
-  say(name, detail, Math.max(fastest(some), fastest(many)) / fastest(few), LIMIT);
+  say(name, detail, Math.max(some, many) / few, LIMIT);
 }

@@ -11,11 +11,11 @@ import {
   git,
   inTurns,
   mirror,
-  ms,
-  ratioOf,
   say,
   script,
+  slower,
   take,
+  timesOf,
 } from "./measure.ts";
 
 const REFS = 100_000;
@@ -33,13 +33,13 @@ export async function measureRefs(bench: Bench): Promise<void> {
   console.log(`-- an origin with ${REFS} refs beside one with three`);
   const status = async () => {
     const [more, less] = await inTurns(bench.rounds, [
-      async () => (await take(bench, manyClone, agentq, ["status", "--json"])).ms,
-      async () => (await take(bench, fewClone, agentq, ["status", "--json"])).ms,
+      () => take(bench, manyClone, agentq, ["status", "--json"]),
+      () => take(bench, fewClone, agentq, ["status", "--json"]),
     ]);
-    return { more: more!, less: less!, ratio: ratioOf(more!, less!) };
+    return { times: timesOf(more!, less!), ratio: slower(more!, less!) };
   };
   const files = await status();
-  say("status, by files", `${ms(files.more)} and ${ms(files.less)}`, files.ratio, 1.5);
+  say("status, by files", files.times, files.ratio, 1.5);
   await submits(bench, manyClone, theirClone, "by files");
 
   const server = await serveGit(bench.work);
@@ -53,7 +53,7 @@ export async function measureRefs(bench: Bench): Promise<void> {
       git(bench, dir, "remote", "set-url", "origin", name(origin.slice(bench.work.length + 1)));
     }
     const http = await status();
-    say("status, over http", `${ms(http.more)} and ${ms(http.less)}`, http.ratio, 1.5);
+    say("status, over http", http.times, http.ratio, 1.5);
     const bytes = async (dir: string) => {
       const before = wire.received();
       await take(bench, dir, agentq, ["status", "--json"]);
@@ -74,15 +74,15 @@ async function submits(bench: Bench, ours: string, theirs: string, how: string):
     git(bench, dir, "commit", "-q", "--allow-empty", "-m", "one more");
   const [submit, enqueue] = await inTurns(Math.max(3, bench.rounds >> 1), [async () => {
     commit(ours);
-    return (await take(bench, ours, agentq, ["submit", "--no-wait", "--json"])).ms;
+    return await take(bench, ours, agentq, ["submit", "--no-wait", "--json"]);
   }, async () => {
     commit(theirs);
-    return (await take(bench, theirs, script, ["enqueue"])).ms;
+    return await take(bench, theirs, script, ["enqueue"]);
   }]);
   say(
     `submit --no-wait ÷ the script, ${how}`,
-    `${ms(submit!)} and ${ms(enqueue!)}`,
-    ratioOf(submit!, enqueue!),
+    timesOf(submit!, enqueue!),
+    slower(submit!, enqueue!),
     1.0,
   );
 }
