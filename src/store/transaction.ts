@@ -1,10 +1,10 @@
 /**
  * One transaction: the only way anything in a store changes.
  *
- *   lock ─▶ admit ─▶ body (in memory) ─▶ objects ─▶ state temp ─▶ RENAME ─▶ sync parent ─▶ collect ─▶ unlock
- *                                        synced     synced          │           │
- *        crash here: the old state, at most orphans ◀───────────────┘           │
- *        crash here: the old or the new state, every object of both there ◀─────┘
+ *   lock ─▶ admit ─▶ body (in memory) ─▶ objects, state temp ─▶ RENAME ─▶ sync parent ─▶ collect ─▶ unlock
+ *                                        synced, all together      │           │
+ *        crash here: the old state, at most orphans ◀──────────────┘           │
+ *        crash here: the old or the new state, every object of both there ◀────┘
  *        crash after the sync: the new state
  *
  * The rename is the only commit point; success is reported only after the parent's sync, which is what
