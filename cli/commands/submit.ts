@@ -202,6 +202,13 @@ async function enqueueOnce(
   if (!fresh) {
     const then = wait && !done ? ": waiting for its result" : "";
     context.progress.line(`${commit} was submitted before, as ticket ${number}${then}`);
+    const other = differences(record, request);
+    if (other.length > 0) {
+      context.progress.line(
+        `ticket ${number} was submitted without this ${other.join(", ")} and stays as it is; ` +
+          "--again queues a new ticket with it",
+      );
+    }
   } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
   if (wait) return { number, record, answered: 0 };
   await forgetKnown(submissions, session, [record]);
@@ -209,6 +216,16 @@ async function enqueueOnce(
   const result = await queue.chains.find("done", snapshot.done!, number, context.signal);
   await submissions.forget([record]);
   return { number, record, answered: answer(context, documentOfResult(result)) };
+}
+
+/** What is asked for now and wasn't then: a ticket can't be changed. */
+function differences(record: SubmissionRecord, request: SubmitRequest): string[] {
+  const { verifyCmd, title, drops } = request;
+  return [
+    ...(verifyCmd !== null && verifyCmd !== record.verifyCmd ? ["--verify-cmd"] : []),
+    ...(title !== null && title !== record.title ? ["--title"] : []),
+    ...(drops.some((path) => !record.drops.includes(path)) ? ["--drop"] : []),
+  ];
 }
 
 function queued(

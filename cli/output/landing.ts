@@ -84,7 +84,7 @@ export function describeTicket(shown: ShowDocument): string {
     ["lander", shown.result?.lander ?? null],
     ["started", time(shown.result?.startedAt ?? null)],
     ["ended", time(shown.result?.endedAt ?? null)],
-    ["merged onto", shown.result?.tip ?? null],
+    ["branch was at", shown.result?.tip ?? null],
   ];
   const head = fields.flatMap(([name, value]) =>
     value === null ? [] : [`${name}: ${value.replace(/\n/g, "\n  ")}`]

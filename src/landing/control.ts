@@ -5,6 +5,7 @@
  * in flight fail as a whole; its lander rereads, is still the holder, adopts the new head and obeys.
  * Every entry of ours carries the whole control state forward, so that it is read from the head alone.
  */
+import { Buffer } from "node:buffer";
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
@@ -196,13 +197,21 @@ export function unknownTicket(ticket: number, snapshot: Snapshot): AgentqError {
   );
 }
 
-/** Pauses landing; submissions are still accepted. */
+const MAX_REASON_BYTES = 4096;
+
+/** Pauses landing; submissions are still accepted. @throws `usage` for a reason that is too long */
 export async function pauseQueue(
   queue: Queue,
   snapshot: Snapshot,
   reason: string | null,
   options: ControlOptions,
 ): Promise<Paused> {
+  // Every entry of the lock carries it along.
+  if (Buffer.byteLength(reason ?? "") > MAX_REASON_BYTES) {
+    throw new AgentqError("usage", `the reason is longer than ${MAX_REASON_BYTES} bytes`, {
+      hint: "Say it shorter: every waiter shows it.",
+    });
+  }
   const paused: Paused = { by: options.by, reason };
   await changeControl(queue, snapshot, options, "pause", (control) => ({ ...control, paused }));
   return paused;

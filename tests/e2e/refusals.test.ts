@@ -371,3 +371,17 @@ scenario("words that go wrong are answered with what to write instead", async ()
   const branch = (await runJson(a, ["status", "--branch", "bad..name"], 2)).error;
   assert.equal(branch.message, '"bad..name" is not the name of a branch');
 });
+
+scenario("a ticket isn't changed by asking for something else, and that is said", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  await runJson(a, ["pause", "--reason", "r"]);
+  await runJson(a, ["submit", "--no-wait", "--verify-cmd", "true", "--drop", "x"]);
+  const same = await run(a, ["submit", "--no-wait", "--verify-cmd", "true"]);
+  assert.doesNotMatch(same.stderr, /--again/);
+  const other = await run(a, ["submit", "--no-wait", "--verify-cmd", "false", "--title", "t"]);
+  assert.match(other.stderr, /ticket 0 was submitted without this --verify-cmd, --title .*--again/);
+  const long = await runJson(a, ["pause", "--reason", "x".repeat(5000)], 64);
+  assert.match(long.error.message, /longer than 4096 bytes/);
+});
