@@ -1,6 +1,6 @@
 /**
  * ssh without a program: one connection, a channel on it for each service. Host keys must be known,
- * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config is not read.
+ * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config holds, as far as it goes.
  */
 import type { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
@@ -18,7 +18,9 @@ import {
 } from "../stream/channel.ts";
 import type { SshTarget } from "./command.ts";
 import { hostKeyChanged, hostKeyUnknown, notAdmitted, sshFault } from "./faults.ts";
-import { keyFiles } from "./keys.ts";
+import { sshSettings } from "./client-settings.ts";
+import { keyFiles, usualKeys } from "./keys.ts";
+import { onlyAgent, type Ssh2Agents } from "./only-agent.ts";
 import { judgeHostKey, readKnownHosts, type Verdict } from "./known-hosts.ts";
 
 export interface EmbeddedSshOptions {
@@ -46,9 +48,8 @@ interface ExecStream extends Duplex {
   readonly stderr: Readable;
 }
 type SshError = Error & { level?: string; code?: string };
-interface Ssh2 {
+interface Ssh2 extends Ssh2Agents {
   Client: new () => Client;
-  utils: { parseKey(data: Buffer): unknown };
 }
 
 /** Signature algorithms of host keys, by the type of key. */
@@ -70,9 +71,11 @@ export async function embeddedSshDial(
   let connecting: Promise<Client> | null = null;
 
   function connected(signal: AbortSignal | undefined): Promise<Client> {
-    const attempt = connecting ??= connect(ssh2, target, name, options, () => {
-      connecting = null;
-    });
+    const attempt = connecting ??= Promise.resolve().then(() =>
+      connect(ssh2, target, name, options, () => {
+        connecting = null;
+      })
+    );
     attempt.catch(() => {
       if (connecting === attempt) connecting = null;
     });
@@ -112,20 +115,23 @@ export async function embeddedSshDial(
 }
 
 function connect(
-  { Client, utils }: Ssh2,
+  ssh2: Ssh2,
   target: SshTarget,
   name: string,
-  { env, connectMs }: EmbeddedSshOptions,
+  { env, connectMs: patience }: EmbeddedSshOptions,
   onEnd: () => void,
 ): Promise<Client> {
+  const { Client, utils } = ssh2;
   const home = env.HOME || homedir();
-  const port = target.port ?? 22;
-  const username = target.user ?? loginName(env);
-  const known = readKnownHosts(home, target.host, port);
-  const { keys, passed } = keyFiles(home, (data) => !(utils.parseKey(data) instanceof Error));
-  const agent = env.SSH_AUTH_SOCK;
+  const localUser = loginName(env);
+  const settings = sshSettings(target, { env, home, localUser, connectMs: patience });
+  const { host, port, user: username, agent, connectMs } = settings;
+  const known = readKnownHosts(settings.knownHosts, settings.knownAs);
+  const paths = settings.identityFiles ?? usualKeys(home);
+  const { keys, passed } = keyFiles(paths, (data) => !(utils.parseKey(data) instanceof Error));
+  const offered = agent !== null && settings.identitiesOnly ? onlyAgent(ssh2, agent, paths) : agent;
   const ways: unknown[] = [
-    ...(agent ? [{ type: "agent", username, agent }] : []),
+    ...(offered ? [{ type: "agent", username, agent: offered }] : []),
     ...keys.map(({ data }) => ({ type: "publickey", username, key: data })),
   ];
   let verdict: Verdict | null = null;
@@ -151,7 +157,7 @@ function connect(
     const others = Object.values(ALGORITHMS).flat().filter((one) => !preferred.includes(one));
     const queue = [...ways];
     client.connect({
-      host: target.host,
+      host,
       port,
       username,
       readyTimeout: connectMs,

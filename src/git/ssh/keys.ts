@@ -1,11 +1,12 @@
-/** The private keys in a user's ~/.ssh that can be used without asking for a passphrase. */
+/** The private keys of a user that can be used without asking for a passphrase. */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import type { Buffer } from "node:buffer";
 
 /** In OpenSSH's order. */
-const NAMES = ["id_rsa", "id_ecdsa", "id_ed25519"];
+export const usualKeys = (home: string): string[] =>
+  ["id_rsa", "id_ecdsa", "id_ed25519"].map((name) => join(home, ".ssh", name));
 
 export interface KeyFiles {
   readonly keys: readonly { readonly path: string; readonly data: Buffer }[];
@@ -14,10 +15,13 @@ export interface KeyFiles {
 }
 
 /** @param readableKey whether a file's content is a private key that needs no passphrase */
-export function keyFiles(home: string, readableKey: (data: Buffer) => boolean): KeyFiles {
+export function keyFiles(
+  paths: readonly string[],
+  readableKey: (data: Buffer) => boolean,
+): KeyFiles {
   const keys: { path: string; data: Buffer }[] = [];
   const passed: string[] = [];
-  for (const path of NAMES.map((name) => join(home, ".ssh", name))) {
+  for (const path of paths) {
     let data: Buffer;
     try {
       if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {

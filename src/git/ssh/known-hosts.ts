@@ -5,7 +5,6 @@
  */
 import { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { nodeCrypto } from "../../platform/builtins.ts";
 
 export interface HostKey {
@@ -14,10 +13,11 @@ export interface HostKey {
   readonly revoked: boolean;
 }
 
-/** The keys in `text` for a host. Entries for certificate authorities don't count. */
-export function knownHostKeys(text: string, host: string, port: number): HostKey[] {
-  const bare = host.toLowerCase();
-  const name = port === 22 ? bare : `[${bare}]:${port}`;
+/**
+ * The keys in `text` for a host, by the name it is known by: `host`, or `[host]:port`, in lower case.
+ * Entries for certificate authorities don't count.
+ */
+export function knownHostKeys(text: string, name: string): HostKey[] {
   const keys: HostKey[] = [];
   for (const line of text.split(/\r?\n/)) {
     const words = line.trim().split(/\s+/);
@@ -32,17 +32,11 @@ export function knownHostKeys(text: string, host: string, port: number): HostKey
   return keys;
 }
 
-/** Everything the usual files say about a host. */
-export function readKnownHosts(home: string, host: string, port: number): HostKey[] {
-  const files = [
-    join(home, ".ssh", "known_hosts"),
-    join(home, ".ssh", "known_hosts2"),
-    "/etc/ssh/ssh_known_hosts",
-    "/etc/ssh/ssh_known_hosts2",
-  ];
+/** Everything that files say about a host. */
+export function readKnownHosts(files: readonly string[], name: string): HostKey[] {
   return files.flatMap((file) => {
     try {
-      return knownHostKeys(readFileSync(file, "utf8"), host, port);
+      return knownHostKeys(readFileSync(file, "utf8"), name);
     } catch {
       return [];
     }
@@ -64,7 +58,7 @@ function named(names: string, name: string): boolean {
   let fits = false;
   for (const pattern of names.toLowerCase().split(",")) {
     const negated = pattern.startsWith("!");
-    if (!matches(negated ? pattern.slice(1) : pattern, name)) continue;
+    if (!matchesPattern(negated ? pattern.slice(1) : pattern, name)) continue;
     if (negated) return false;
     fits = true;
   }
@@ -78,7 +72,7 @@ function hashedName(names: string, name: string): boolean {
 }
 
 /** `*` any run of characters, `?` any one. */
-function matches(pattern: string, name: string): boolean {
+export function matchesPattern(pattern: string, name: string): boolean {
   let p = 0;
   let star = -1;
   let resume = 0;

@@ -362,10 +362,9 @@ test("known_hosts: names, ports, patterns, hashes and marks as ssh-keygen reads 
     writeFileSync(file, lines.map((line) => `${line}\n`).join(""));
     const text = readFileSync(file, "utf8");
     for (const name of names.concat("other", "h-example", "abc")) {
-      const bracketed = /^\[(.*)\]:(\d+)$/.exec(name);
-      if (bracketed?.[2] === "22") continue;
-      const [host, port] = bracketed ? [bracketed[1]!, Number(bracketed[2])] : [name, 22];
-      assert.equal(knownHostKeys(text, host, port).length > 0, oracle(name), `${name} in ${text}`);
+      if (name.endsWith(":22")) continue;
+      const found = knownHostKeys(text, name.toLowerCase()).length > 0;
+      assert.equal(found, oracle(name), `${name} in ${text}`);
     }
   };
   const pattern = fc.array(
@@ -390,7 +389,7 @@ test("known_hosts: names, ports, patterns, hashes and marks as ssh-keygen reads 
   check(hashed.trimEnd().split("\n"));
 
   const shown = Buffer.from(material.split(" ")[1]!, "base64");
-  const judge = (text: string) => judgeHostKey(knownHostKeys(text, "h", 22), shown);
+  const judge = (text: string) => judgeHostKey(knownHostKeys(text, "h"), shown);
   assert.equal(judge(`h ${material}`), "known");
   assert.equal(judge(`@cert-authority h ${material}`), "unknown");
   assert.equal(judge(`h ${material}\n@revoked * ${material}`), "changed");
