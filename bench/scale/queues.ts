@@ -22,6 +22,8 @@ import {
 const SIZES = [10, 1000, 100_000];
 const LIMIT = 1.3;
 let made = 0;
+/** How many requests the server has had; 0 where there is none. */
+let requests = () => 0;
 
 /** One queue, the clone that works with it, and its own state directory. */
 interface Side {
@@ -43,6 +45,7 @@ export async function measureQueues(bench: Bench): Promise<void> {
   console.log("-- over http; 100 of them waiting");
   const server = await serveGit(bench.work, { env: { GIT_CONFIG_GLOBAL: "/dev/null" } });
   try {
+    requests = () => server.log.length;
     const remote = sidesOf(bench, "http", (tickets) => Math.min(100, tickets / 2));
     for (const side of remote) {
       git(bench, side.origin, "config", "http.receivepack", "true");
@@ -53,6 +56,7 @@ export async function measureQueues(bench: Bench): Promise<void> {
     await measureCommands(bench, remote, rounds);
     await measureFresh(bench, remote);
   } finally {
+    requests = () => 0;
     await server.close();
   }
 }
@@ -67,8 +71,20 @@ function sidesOf(bench: Bench, how: string, waiting: (tickets: number) => number
   });
 }
 
-function run(bench: Bench, side: Side, dir: string, args: readonly string[], state = side.env) {
-  return take(bench, dir, agentq, [...args, "--json"], state);
+interface Run extends Took {
+  readonly requests: number;
+}
+
+async function run(
+  bench: Bench,
+  side: Side,
+  dir: string,
+  args: readonly string[],
+  state = side.env,
+): Promise<Run> {
+  const before = requests();
+  const took = await take(bench, dir, agentq, [...args, "--json"], state);
+  return { ...took, requests: requests() - before };
 }
 
 async function measureCommands(bench: Bench, sides: readonly Side[], rounds: number) {
@@ -121,15 +137,16 @@ async function measureFresh(bench: Bench, sides: readonly Side[]): Promise<void>
   }
 }
 
-function report(name: string, found: readonly Took[][]): void {
+function report(name: string, found: readonly Run[][]): void {
   const [few, some, many] = found.map((runs) => fastest(runs.map((run) => run.ms))) as [
     number,
     number,
     number,
   ];
-  const shown = (of: (run: Took) => number) =>
+  const shown = (of: (run: Run) => number) =>
     found.map((runs) => fastest(runs.map(of)).toFixed(0)).join(", ");
-  const detail = `${shown((run) => run.ms)} ms; cpu ${shown((run) => run.cpu)} ms`;
+  const asked = requests() > 0 ? `; ${shown((run) => run.requests)} requests` : "";
+  const detail = `${shown((run) => run.ms)} ms; cpu ${shown((run) => run.cpu)} ms${asked}`;
   if (name === "status") {
     tell(name, `${detail} (5, 100 and 100 tickets are listed)`);
     return say("status, the last two", "", many / some, LIMIT);
