@@ -62,8 +62,24 @@ export async function deliverOne(
   }
 }
 
+/** Forgets submissions whose result is known; the result stands where that can't be written down. */
+export async function forgetAnswered(
+  context: Context,
+  submissions: Submissions,
+  records: readonly SubmissionRecord[],
+): Promise<void> {
+  try {
+    await submissions.forget(records);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const message = error instanceof AgentqError ? error.message : String(error);
+    context.progress.line(`the submission could not be forgotten on this machine: ${message}`);
+  }
+}
+
 /** Forgets submissions to this queue that have results, when there are many; never those in `keep`. */
 export async function forgetKnown(
+  context: Context,
   submissions: Submissions,
   session: LandingSession,
   keep: readonly SubmissionRecord[],
@@ -76,5 +92,5 @@ export async function forgetKnown(
   const known = finished.filter((record) =>
     isForQueue(record, place) && !kept.has(record.submission)
   );
-  await submissions.forget(known);
+  await forgetAnswered(context, submissions, known);
 }

@@ -19,7 +19,7 @@ import {
 } from "../../src/landing/submissions.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";
-import { deliverKept, forgetKnown } from "../deliver.ts";
+import { deliverKept, forgetAnswered, forgetKnown } from "../deliver.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
 import { whileQueued } from "../queued-error.ts";
@@ -64,7 +64,7 @@ export async function run(
     if (typeof document === "string") {
       return queued(context, request.candidate, ticket.number, 3, document);
     }
-    await submissions.forget([ticket.record]);
+    await forgetAnswered(context, submissions, [ticket.record]);
     const again = attempt < Number(flags.attempts) &&
       await offerResolution(context, repository, session, document);
     if (!again) return answer(context, document);
@@ -193,6 +193,7 @@ async function enqueueOnce(
       submissions,
       again: flags.again === true || attempt > 1,
       signal: context.signal,
+      onNote: (text) => context.progress.line(text),
     },
   );
   const number = numberOf(ticket);
@@ -211,10 +212,10 @@ async function enqueueOnce(
     }
   } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
   if (wait) return { number, record, answered: 0 };
-  await forgetKnown(submissions, session, [record]);
+  await forgetKnown(context, submissions, session, [record]);
   if (!done) return { number, record, answered: queued(context, request.candidate, number, 0) };
   const result = await queue.chains.find("done", snapshot.done!, number, context.signal);
-  await submissions.forget([record]);
+  await forgetAnswered(context, submissions, [record]);
   return { number, record, answered: answer(context, documentOfResult(result)) };
 }
 

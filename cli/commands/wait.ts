@@ -4,7 +4,7 @@ import { waitForTicket } from "../../src/landing/duty.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
 import type { Context } from "../context.ts";
-import { deliverKept } from "../deliver.ts";
+import { deliverKept, forgetAnswered } from "../deliver.ts";
 import {
   dutyOf,
   keptEntries,
@@ -42,10 +42,10 @@ export async function run(
   }
   if (submissions) {
     const place = placeOf(context, origin.url, queue.names.branchName);
-    const own = (await submissions.list()).filter((record) =>
+    const own = (await submissions.list().catch(() => [])).filter((record) =>
       record.ticket === ticket && isForQueue(record, place)
     );
-    await submissions.forget(own);
+    if (own.length > 0) await forgetAnswered(context, submissions, own);
   }
   const document = documentOfResult(result);
   context.print(document, () => describeResult(document));

@@ -4,8 +4,9 @@
  * Merges here follow nothing of this clone's configuration, only the trees: two landers must make the
  * same commit.
  */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { isAgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isAncestor } from "../git/history.ts";
 import { quotePath } from "../git/path-quote.ts";
@@ -215,7 +216,7 @@ export function createCloneWorkshop(
         ), signal);
       try {
         noteIncomplete(worktree.checkout, options.onNote);
-        return await runChecks(ticket, checks, pins, {
+        const result = await runChecks(ticket, checks, pins, {
           path: worktree.path,
           repository: repository.workTree ?? repository.gitDir,
           tip,
@@ -224,6 +225,8 @@ export function createCloneWorkshop(
           run: runCommand,
           ...(options.onOutput && { onOutput: options.onOutput }),
         }) satisfies Verified | Refusal;
+        assertStands(repository.commonDir);
+        return result;
       } catch (error) {
         const why = unstartableSandbox(pins.sandbox, error);
         if (why === null) throw error;
@@ -237,6 +240,15 @@ export function createCloneWorkshop(
 
 function treeOf(objects: ObjectReader, commit: Oid): Oid {
   return parseCommit(objects.read(commit).data, commit).tree;
+}
+
+/** Checks that ran while somebody removed the clone, and their worktree with it, say nothing. */
+function assertStands(clone: string): void {
+  if (existsSync(join(clone, "HEAD"))) return;
+  throw new AgentqError("io-error", `${clone} was removed while the checks ran in it`, {
+    hint: "Leave the clone in place until its agentq has ended.",
+    details: { path: clone },
+  });
 }
 
 /** What isn't in the worktree as a person would have it is said out loud. */

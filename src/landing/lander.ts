@@ -148,10 +148,10 @@ function rewound(queue: Queue, snapshot: Snapshot, anchor: Oid): AgentqError {
       ? `branch ${branch} is gone, and with it ${anchor}, which the queue landed`
       : `branch ${branch} is at ${snapshot.tip} and no longer contains ${anchor}, which the queue landed`,
     {
-      ...(snapshot.tip !== null && {
-        hint: `If that was meant, go on with: agentq resume --accept-tip ${snapshot.tip}; ` +
+      hint: snapshot.tip === null
+        ? `Restore the branch: git push REMOTE ${anchor}:${queue.names.branch}. Until then nothing lands.`
+        : `If that was meant, go on with: agentq resume --accept-tip ${snapshot.tip}; ` +
           "else restore the branch. Until then nothing lands.",
-      }),
       details: { branch: queue.names.branchName, tip: snapshot.tip, landed: anchor },
     },
   );

@@ -81,6 +81,8 @@ export interface SubmitOptions {
   /** Make a new ticket even when this commit has one outstanding. */
   readonly again: boolean;
   readonly signal?: AbortSignal;
+  /** Told what went wrong beside the submission, which stands. */
+  readonly onNote?: (text: string) => void;
 }
 
 export interface Submitted {
@@ -131,7 +133,8 @@ export async function submit(
     throw error;
   });
   const known = { ...record, ticket: numberOf(ticket) };
-  await submissions.settle(known, known.ticket);
+  // What isn't written down is found by its submission id, as after a crash at this point.
+  await submissions.settle(known, known.ticket).catch((error) => options.onNote?.(noteOf(error)));
   return { ticket, record: known, fresh: true };
 }
 
@@ -153,6 +156,10 @@ export async function keep(
   const record = newRecord(request, place, { submitter: me, now: clock.wall() });
   await submissions.record(record);
   return { record, fresh: true };
+}
+
+function noteOf(error: unknown): string {
+  return `the ticket's number could not be kept on this machine: ${(error as Error).message}`;
 }
 
 /** True when a record belongs to this clone and queue. */

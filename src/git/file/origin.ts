@@ -25,6 +25,23 @@ export function openFileOrigin(
   const repository = openAt(path, url);
   const { objects } = repository;
 
+  /** A directory that is gone (unmounted, moved) may come back, as a server does. */
+  function gone(error: unknown): unknown {
+    if (existsSync(repository.gitDir)) return error;
+    return new AgentqError("origin-unreachable", `The repository ${url} isn't there any more.`, {
+      cause: error,
+      hint: "Check whether the directory is mounted here, or was moved.",
+      details: { path: repository.gitDir },
+    });
+  }
+
+  /** Synchronous work as a promise, its errors as rejections. */
+  function attempt<T>(work: () => T): Promise<T> {
+    return new Promise<T>((settle) => settle(work())).catch((error) => {
+      throw gone(error);
+    });
+  }
+
   return {
     kind: "file",
     url,
@@ -62,15 +79,12 @@ export function openFileOrigin(
       }),
     async push(updates, from, options = {}) {
       const { pushToFile } = await import("./push.ts");
-      return await pushToFile(repository, updates, from, options);
+      return await pushToFile(repository, updates, from, options).catch((error) => {
+        throw gone(error);
+      });
     },
     close: () => repository.close(),
   };
-}
-
-/** Synchronous work as a promise, its errors as rejections. */
-function attempt<T>(work: () => T): Promise<T> {
-  return new Promise((settle) => settle(work()));
 }
 
 /** A file that isn't a work tree's `.git` can be no repository. Bundles aren't read. */
