@@ -13,6 +13,10 @@ export async function run(
   flags: Flags,
 ): Promise<number> {
   const session = await openSession(context);
+  if (session.snapshot.tip === null && session.snapshot.unacked === 0) {
+    const branch = JSON.stringify(session.queue.names.branchName);
+    context.progress.line(`the origin has no branch ${branch} yet, and nothing is queued for it`);
+  }
   const submissions = await submissionsOrNull(context);
   if (submissions) await deliverKept(context, session, submissions);
   const end = await landQueue(session.queue, session.snapshot, {

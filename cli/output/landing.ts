@@ -39,6 +39,9 @@ export function describeStatus(status: StatusDocument): string {
       status.complete ? "nothing queued" : `${status.unacked} queued, next is ticket ${status.next}`
     }`,
   ];
+  if (status.snapshot.tip === null && !status.rewound) {
+    lines.push(`the origin has no branch ${JSON.stringify(status.branch)} yet`);
+  }
   if (status.paused) {
     const { by, reason } = status.paused;
     lines.push(escapeLine(`paused by ${by}${reason ? `: ${reason}` : ""}`));

@@ -261,6 +261,9 @@ scenario("a branch that the origin doesn't have is made only when asked for", as
   }
   assert.equal(git(origin.dir, "for-each-ref"), before);
   assert.deepEqual((await runJson(a, ["status"])).submissions, []);
+  const none = /the origin has no branch "mian" yet/;
+  assert.match((await run(a, ["status", "--branch", "mian"])).stdout, none);
+  assert.match((await run(a, ["land", "--branch", "mian"])).stderr, none);
 
   const made = await runJson(a, ["submit", "--branch", "feat/new", "--create-branch"]);
   assert.equal(made.landed, candidate);
