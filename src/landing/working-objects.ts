@@ -54,11 +54,11 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
     });
   }
 
-  function flush(): void {
-    if (kept.size === 0) return;
-    store.batch(() => {
-      for (const { type, data } of kept.values()) store.write(type, data);
-    });
+  function writeKept(): void {
+    for (const { type, data } of kept.values()) store.write(type, data);
+  }
+
+  function forgetKept(): void {
     kept.clear();
     keptBytes = 0;
   }
@@ -97,7 +97,9 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
         kept.set(oid, { type, data });
         keptBytes += data.length;
       }
-      if (keptBytes > KEPT_BYTES) flush();
+      if (keptBytes <= KEPT_BYTES) return;
+      store.batch(writeKept);
+      forgetKept();
     },
     async ensure(oids, signal) {
       if (direct) return;
@@ -108,9 +110,14 @@ export function createWorkingObjects(origin: Origin, store: ObjectStore): Workin
       const missing = oids.filter((oid) => !kept.has(oid) && !store.has(oid));
       if (missing.length > 0) await origin.fetch(missing, store, signal ? { signal } : {});
       // What a merge made may lie in the origin already, from a lander that died after sending it:
-      // then it counted as nothing new.
-      await supplied(() => storeTree(store, objects, tree), (absent) => supply(absent, signal));
-      flush();
+      // then it counted as nothing new. The tree and its commit become one pack, with one set of syncs.
+      const write = () =>
+        store.batch(() => {
+          storeTree(store, objects, tree);
+          writeKept();
+        });
+      await supplied(write, (absent) => supply(absent, signal));
+      forgetKept();
     },
     supplied: (work, signal) => supplied(work, (oids) => supply(oids, signal)),
   };
