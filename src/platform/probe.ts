@@ -91,14 +91,11 @@ export function probeDirectory(dir: string): DirectoryProbe {
 
 const NETWORK_TYPES = /^(nfs\d?|cifs|smb\d?|smbfs|9p|afs|ceph|glusterfs|lustre|fuse\.sshfs|davfs)$/;
 
-/** The type of a network file system that `dir` (or its nearest existing parent) lies on. Linux only. */
-export function networkFileSystem(dir: string): string | null {
-  let mounts: string;
-  try {
-    mounts = readFileSync("/proc/self/mounts", "utf8");
-  } catch {
-    return null;
-  }
+/**
+ * The type of a network file system that `dir` (or its nearest existing parent) lies on. Linux only.
+ * `mounts` is as /proc/self/mounts has it.
+ */
+export function networkFileSystem(dir: string, mounts = readMounts()): string | null {
   let best = { point: "", type: "" };
   for (const line of mounts.split("\n")) {
     const [, rawPoint, type] = line.split(" ");
@@ -111,6 +108,14 @@ export function networkFileSystem(dir: string): string | null {
     if (inside && point.length >= best.point.length) best = { point, type };
   }
   return NETWORK_TYPES.test(best.type) ? best.type : null;
+}
+
+function readMounts(): string {
+  try {
+    return readFileSync("/proc/self/mounts", "utf8");
+  } catch {
+    return "";
+  }
 }
 
 /** The first file called `name` on PATH that can be run, or null. */

@@ -64,6 +64,7 @@ describe("a queue that always holds something is never reported complete", () =>
       assert.ok(found.seen >= OBSERVATIONS);
       assert.equal(found.complete, 0, `of ${found.seen} observations`);
       // The same run finds the fault in a reader that combines size with its own counter.
+      if (OBSERVATIONS > 100_000) console.log(JSON.stringify(found));
       assert.ok(found.wrong > 0, "the wrong reader wasn't caught: the test provokes nothing");
     });
   }

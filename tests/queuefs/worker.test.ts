@@ -10,7 +10,7 @@ import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { backoffMs } from "../../src/queuefs/backoff.ts";
 import { commandHandler } from "../../src/queuefs/command-handler.ts";
 import { isAllComplete, waitComplete } from "../../src/queuefs/completion.ts";
-import type { QueueBackend } from "../../src/queuefs/contract.ts";
+import type { Delivery, QueueBackend } from "../../src/queuefs/contract.ts";
 import {
   metricsDirectory,
   openMetricsFile,
@@ -204,6 +204,32 @@ describe("startWorker()", () => {
     finish();
     await worker.stop();
     assert.equal(worker.metrics.processed, 1);
+  });
+
+  test("what a wedged worker holds is taken over while it lives, by one that runs already", async () => {
+    const backend = await filled();
+    const events: WorkerEvent[] = [];
+    const worker = startWorker(backend, "q", () => {}, {
+      ...FAST,
+      leaseMs: 50,
+      onEvent: (event) => events.push(event),
+    });
+    // Its own recovery at the start is over, and nothing was to be taken back then.
+    await backend.enqueue("q", [{ data: bytes("first") }]);
+    await until(() => worker.metrics.processed === 1);
+    let wedged: Delivery[] = [];
+    await until(async () => {
+      // It lives (it is this process), took a message and doesn't come back to renew it.
+      await backend.enqueue("q", [{ data: bytes("second") }]);
+      wedged = await backend.dequeue("q", { owner: workerOwner(), leaseMs: 30 });
+      return wedged.length === 1;
+    });
+    await until(() => worker.metrics.recovered_count === 1);
+    await until(async () => await backend.complete(["q"]));
+    const taken = events.flatMap((event) => event.type === "recovered" ? [event.recovered] : []);
+    assert.deepEqual(taken.map(({ id, why }) => [id, why]), [[wedged[0]!.id, "lease-expired"]]);
+    assert.deepEqual(await backend.ack("q", wedged), ["stale"]);
+    await worker.stop();
   });
 
   test("stop lets handlers finish, takes nothing new and leaves nothing half done", async () => {

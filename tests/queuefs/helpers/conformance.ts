@@ -220,6 +220,26 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
       assert.deepEqual(await backend.ack(q, [receiptOf(b!)]), ["done"]);
     });
 
+    test("what others left in processing holds up neither what is pending nor its own way back", async () => {
+      const q = await queue();
+      const texts = Array.from({ length: 600 }, (_, i) => `m${i}`);
+      await backend.enqueue(q, texts.map((each) => ({ data: bytes(each) })));
+      const gone = callerOwner("gone");
+      const left: Delivery[] = [];
+      for (let i = 0; i < 3; i++) left.push(...await take(q, 100, 60_000, gone));
+      assert.deepEqual((await take(q, 2)).map(text), ["m300", "m301"]);
+      await backend.renew(q, left.map(receiptOf), 1);
+      let back = 0;
+      await until(async () => {
+        back += (await backend.recover(q)).length;
+        return back === 300;
+      });
+      const rest = [...texts.slice(0, 300), ...texts.slice(302)];
+      assert.deepEqual((await take(q, 1000)).map(text), rest);
+      assert.deepEqual(await backend.status(q), { pending: 0, processing: 600 });
+      await backend.clear(q);
+    });
+
     test("messages recovered one after the other still come back in order", async () => {
       const q = await queue();
       await put(q, "a", "b", "c", "d");
@@ -440,6 +460,15 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
     test("16 MiB of text pass", { timeout: 60_000 }, async () => {
       const q = await queue();
       const data = Buffer.alloc(16 * 1024 * 1024 - 2, "agentq ");
+      await backend.enqueue(q, [{ data }]);
+      const [out] = await take(q);
+      assert.equal(Buffer.compare(data, out!.data), 0);
+      await backend.ack(q, [receiptOf(out!)]);
+    });
+
+    test("4 MiB that aren't text pass", { timeout: 60_000 }, async () => {
+      const q = await queue();
+      const data = Buffer.alloc(4 * 1024 * 1024, Buffer.from([0x00, 0xff, 0xc3, 0x28, 0x7f]));
       await backend.enqueue(q, [{ data }]);
       const [out] = await take(q);
       assert.equal(Buffer.compare(data, out!.data), 0);

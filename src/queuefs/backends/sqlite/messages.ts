@@ -59,7 +59,8 @@ export function enqueue(
 const NEXT = `SELECT id FROM queue_messages AS m
   WHERE queue_name = ?1 AND status = 'pending' AND NOT EXISTS (
     SELECT 1 FROM queue_messages AS p
-    WHERE p.queue_name = ?1 AND p.message_id = m.message_id AND p.status = 'processing')
+    WHERE p.queue_name = ?1 AND p.message_id = m.message_id AND p.id <> m.id
+      AND p.status = 'processing')
   ORDER BY id LIMIT ?2`;
 /** Takes one, or all, of `rows`. One is found without making a table of it first, which costs a third. */
 const take = (rows: string) =>
@@ -70,8 +71,8 @@ const take = (rows: string) =>
   WHERE id ${rows}
   RETURNING id, message_id, CAST(data AS BLOB) AS data, agentq_delivery AS delivery,
             agentq_attempts AS attempts`;
-const TAKE_ONE = take(`= (${NEXT})`);
-const TAKE = take(`IN (${NEXT})`);
+export const TAKE_ONE = take(`= (${NEXT.replace("?2", "1")})`);
+export const TAKE = take(`IN (${NEXT})`);
 
 export function dequeue(
   db: Database,
