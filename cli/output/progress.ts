@@ -23,15 +23,19 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
   let isTerminal: boolean | undefined;
   let shown = false;
   let last = "";
+  /** Another program's text ended within a line. */
+  let open = false;
   const clear = () => {
     if (shown) writeErr("\r\x1b[K");
-    shown = false;
+    if (open) writeErr("\n");
+    shown = open = false;
   };
   return {
     update(text) {
       if (text === last) return;
       last = text;
       isTerminal ??= process.stderr.isTTY === true;
+      if (open) clear();
       if (!isTerminal) return writeErr(`${escapeLine(text)}\n`);
       const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
       writeErr(`\r\x1b[K${escapeLine(text).slice(0, width)}`);
@@ -42,8 +46,10 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
       writeErr(`${escapeLine(text)}\n`);
     },
     stream(text) {
-      clear();
+      if (text === "") return;
+      if (shown) clear();
       writeErr(escape(text));
+      open = !text.endsWith("\n");
     },
     clear,
   };

@@ -95,3 +95,13 @@ function plant(origin: TestOrigin, text: string): void {
     git(dir, "update-ref", chainRef(origin, chain), oid);
   }
 }
+
+scenario("a check's last line without an end is ended before ours begins", async () => {
+  const agent = makeAgent(makeOrigin());
+  agentCommit(agent, { "a.txt": "a" });
+  const both = ["sh", "-c", 'exec "$@" 2>&1', "sh"];
+  const { stdout } = await run(agent, ["submit", "--verify-cmd", "printf one; printf two"], {
+    wrapper: both,
+  });
+  assert.match(stdout, /^onetwo\nticket 0: landed /m);
+});
