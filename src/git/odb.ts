@@ -219,6 +219,9 @@ export function openObjectStore(objectsDir: string, options: ObjectStoreOptions 
   return {
     directory: objectsDir,
     packDirectory: `${objectsDir}/pack`,
+    get isPartial() {
+      return (options.promisor?.() ?? null) !== null;
+    },
     directories: () => sources.directories(),
     read,
     stat,

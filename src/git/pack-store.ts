@@ -31,6 +31,8 @@ export interface StoreOptions {
   readonly sharedMode?: number;
   /** False where the pack is to be moved once more, and made durable then. */
   readonly syncDirectory?: boolean;
+  /** Marks it as a promisor's, as git does: in a partial clone what it refers to may be missing. */
+  readonly promisor?: boolean;
   /** Text of a `.keep` file that is there before the pack is seen: no gc removes it meanwhile. */
   readonly keep?: string;
 }
@@ -90,12 +92,14 @@ export function installPack(
     }
     if (options.sharedMode) { for (const path of [temporary, index.path]) chmodSync(path, 0o444); }
     if (options.keep !== undefined) writeFileSync(`${name}.keep`, options.keep, { flag: "wx" });
+    if (options.promisor) writeFileSync(`${name}.promisor`, "", { flag: "wx" });
     renameSync(temporary, `${name}.pack`);
     renameSync(index.path, `${name}.idx`);
     if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
   } catch (error) {
     discard(index.path);
     if (options.keep !== undefined) discard(`${name}.keep`);
+    if (options.promisor) discard(`${name}.promisor`);
     throw ioError("store a pack in", packDirectory, error);
   }
   return `${name}.pack`;

@@ -7,8 +7,9 @@
  * Safe beside other processes that do the same, or gc: a pack is only removed once all its objects are
  * in one that this process has made durable; a candidate that vanishes meanwhile ends the attempt; a
  * reader that finds a pack gone lists the directory again, as git does for its own repacking. Packs
- * that say anything beyond their objects (.keep, .bitmap, .promisor, .mtimes) are left alone, and so is
- * a directory with a multi-pack-index, which names its packs.
+ * that say anything beyond their objects (.keep, .bitmap, .mtimes) are left alone, and so is a directory
+ * with a multi-pack-index, which names its packs. Those of a promisor (.promisor) are put together by
+ * themselves, into one that is marked like them.
  */
 import { Buffer } from "node:buffer";
 import { closeSync, fsyncSync, readdirSync, readFileSync, statSync } from "node:fs";
@@ -16,7 +17,7 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { crc32 } from "../platform/compress.ts";
 import { createHash } from "../platform/hash.ts";
 import { oidBytes } from "./oid.ts";
-import { discard, installPack, temporaryFile, writeAll } from "./pack-store.ts";
+import { discard, installPack, type StoreOptions, temporaryFile, writeAll } from "./pack-store.ts";
 import { type PackedEntry, packHeader } from "./pack-write.ts";
 
 /** Small packs that may lie around before they are put together. */
@@ -38,7 +39,11 @@ interface Candidate {
  * @returns how many packs were replaced by one
  */
 export function tidyPacks(packDirectory: string, sharedMode = 0): number {
-  const names = smallPacks(packDirectory);
+  return tidyKind(packDirectory, sharedMode, false) + tidyKind(packDirectory, sharedMode, true);
+}
+
+function tidyKind(packDirectory: string, sharedMode: number, promisor: boolean): number {
+  const names = smallPacks(packDirectory, promisor);
   if (names === null || names.length < MANY) return 0;
   const candidates: Candidate[] = [];
   try {
@@ -47,10 +52,12 @@ export function tidyPacks(packDirectory: string, sharedMode = 0): number {
       if (candidate) candidates.push(candidate);
     }
     if (candidates.length < 2) return 0;
-    combine(packDirectory, candidates, sharedMode);
+    combine(packDirectory, candidates, { sharedMode, promisor });
     for (const { name } of candidates) {
       // Without its index nobody looks for the pack.
-      for (const suffix of ["idx", "rev", "pack"]) discard(`${packDirectory}/${name}.${suffix}`);
+      for (const suffix of ["idx", "rev", "pack", "promisor"]) {
+        discard(`${packDirectory}/${name}.${suffix}`);
+      }
     }
     return candidates.length;
   } catch (error) {
@@ -62,7 +69,7 @@ export function tidyPacks(packDirectory: string, sharedMode = 0): number {
 }
 
 /** Names (`pack-…`, without suffix) of complete small packs; null when the directory is off limits. */
-function smallPacks(packDirectory: string): string[] | null {
+function smallPacks(packDirectory: string, promisor: boolean): string[] | null {
   let files: string[];
   try {
     files = readdirSync(packDirectory);
@@ -81,7 +88,8 @@ function smallPacks(packDirectory: string): string[] | null {
   }
   return [...suffixes].filter(([name, has]) =>
     has.includes("idx") && has.includes("pack") &&
-    has.every((suffix) => suffix === "idx" || suffix === "pack" || suffix === "rev") &&
+    has.includes("promisor") === promisor &&
+    has.every((suffix) => ["idx", "pack", "rev", "promisor"].includes(suffix)) &&
     (statSync(`${packDirectory}/${name}.pack`, { throwIfNoEntry: false })?.size ?? SMALL) < SMALL
   ).map(([name]) => name).sort();
 }
@@ -120,7 +128,7 @@ function readCandidate(packDirectory: string, name: string): Candidate | null {
 function combine(
   packDirectory: string,
   candidates: readonly Candidate[],
-  sharedMode: number,
+  options: StoreOptions,
 ): void {
   const chunks: Buffer[] = [];
   const entries = new Map<string, PackedEntry>();
@@ -147,7 +155,7 @@ function combine(
     } finally {
       closeSync(fd);
     }
-    installPack(packDirectory, path, checksum, [...entries.values()], { sharedMode });
+    installPack(packDirectory, path, checksum, [...entries.values()], options);
   } catch (error) {
     discard(path);
     throw error;

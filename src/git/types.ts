@@ -113,4 +113,6 @@ export interface FetchTarget extends ObjectDatabase {
   readonly packDirectory: string;
   /** Makes packs that appeared in `packDirectory` readable. */
   refresh(): void;
+  /** True in a partial clone: what comes from the origin may refer to what isn't here. */
+  readonly isPartial?: boolean;
 }

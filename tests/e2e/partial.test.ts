@@ -5,19 +5,24 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { git, tryGit } from "../helpers/git.ts";
+import { git, tempDir, tryGit } from "../helpers/git.ts";
+import { startSshd } from "../helpers/git-servers.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
+  makeOrigin,
   pushOutside,
   SHARED_FILE,
   type TestOrigin,
   tipOf,
   verifyCommand,
 } from "./harness/origin.ts";
+import { scenario } from "./harness/scenario.ts";
 import { type MakeOrigin, overBoth } from "./harness/transports.ts";
 
+/** Agents have no ssh on their PATH. */
+const SSH = "/usr/bin/ssh";
 /** Files that only a checkout needs. */
 const MANY = 300;
 
@@ -145,4 +150,82 @@ function tipFile(origin: TestOrigin): string {
 function packs(agent: Agent): number {
   return readdirSync(join(agent.dir, ".git/objects/pack")).filter((name) => name.endsWith(".pack"))
     .length;
+}
+
+/** What a filter leaves out of a clone, all of which a landing may need. */
+const FILTERS = ["blob:none", "tree:0", "blob:limit=1k"];
+
+for (const filter of FILTERS) {
+  overBoth(`${filter}: submit, land others' work, leave a conflict`, async (make) => {
+    const origin = makeFilteringOrigin(make);
+    await landFrom(origin, filter);
+  });
+}
+
+scenario("tree:0 over ssh", async () => {
+  const sshd = await startSshd();
+  try {
+    const origin = makeFilteringOrigin(makeOrigin);
+    origin.url = `ssh://${sshd.user}@127.0.0.1:${sshd.port}${origin.dir}`;
+    const shared = `-o ControlMaster=auto -o ControlPath=${tempDir("aq-")}/c -o ControlPersist=30`;
+    origin.cloneConfig["core.sshCommand"] = `${sshd.ssh} ${shared}`.replace(/^ssh/, SSH);
+    await landFrom(origin, "tree:0");
+  } finally {
+    await sshd.stop();
+  }
+});
+
+/** Real git checks out what a lazy clone has, without the url under test. */
+function checkOut(agent: Agent, origin: TestOrigin, ...args: string[]): void {
+  git(agent.dir, "config", "remote.origin.url", `file://${origin.dir}`);
+  git(agent.dir, "checkout", "-q", ...args);
+  git(agent.dir, "config", "remote.origin.url", origin.url);
+}
+
+/** One clone submits on top of others' work, lands an old ticket, and meets a conflict. */
+async function landFrom(origin: TestOrigin, filter: string): Promise<void> {
+  const verify = ["--verify-cmd", verifyCommand(origin)];
+  const old = makeAgent(origin);
+  agentCommit(old, { "shared.txt": edited(3, "old"), "many/1/1": "old\n" });
+  const big = `${"large ".repeat(1000)}\n`;
+  const outside = [
+    pushOutside(origin, { "big/one": big, "many/2/2": "outside\n" }),
+    pushOutside(origin, { "big/one": `${big}more\n`, "shared.txt": edited(40, "outside") }),
+  ];
+  const a = makeAgent(origin, { clone: [`--filter=${filter}`, "--no-checkout"] });
+  assert.ok(missing(a).length > 0, "nothing is missing");
+  checkOut(a, origin, "main");
+  agentCommit(a, { "mine.txt": "mine\n" });
+  await runJson(old, ["submit", "--no-wait", ...verify]);
+  // Lands the old clone's work first: its base isn't in this clone.
+  const result = await runJson(a, ["submit", ...verify]);
+  assert.equal(result.outcome, "landed", result.report);
+  assert.deepEqual(results(origin).map(({ reason }) => reason), ["landed", "landed"]);
+  assert.equal(
+    git(origin.dir, "show", "main:shared.txt") + "\n",
+    edited(3, "old").replace("line 40\n", "outside\n"),
+  );
+  assert.equal(git(origin.dir, "show", "main:many/1/1"), "old");
+  assert.equal(git(origin.dir, "show", "main:big/one") + "\n", `${big}more\n`);
+  const check = tryGit(a.dir, ["fsck", "--no-dangling"]);
+  assert.equal(check.status, 0, check.stdout + check.stderr);
+
+  const theirs = pushOutside(origin, {
+    "shared.txt": tipFile(origin).replace("line 20\n", "theirs\n"),
+    "many/3/3": "theirs\n",
+  });
+  const b = makeAgent(origin, { clone: [`--filter=${filter}`, "--no-checkout"] });
+  checkOut(b, origin, "--detach", `${theirs}~1`);
+  agentCommit(b, {
+    "shared.txt": git(b.dir, "show", "HEAD:shared.txt").replace("line 20\n", "b\n") + "\n",
+  });
+  const refused = await runJson(b, ["submit"], 1);
+  assert.deepEqual([refused.reason, refused.files], ["merge refused", ["shared.txt"]]);
+  assert.match(
+    readFileSync(join(b.dir, "shared.txt"), "utf8"),
+    /^<<<<<<< HEAD\nb\n=======\ntheirs\n/m,
+  );
+  assert.equal(readFileSync(join(b.dir, "many/3/3"), "utf8"), "theirs\n");
+  assert.equal(git(b.dir, "rev-parse", "MERGE_HEAD"), theirs);
+  checkLaws(origin, { outside: [...outside, theirs] });
 }

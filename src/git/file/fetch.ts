@@ -27,7 +27,8 @@ export function copyObjects(
     if (!into.has(item.oid)) missing.push(item);
   }
   throwIfAborted(options.signal);
-  if (storePack(into.packDirectory, origin, missing) === null) return;
+  const promisor = into.isPartial === true;
+  if (storePack(into.packDirectory, origin, missing, { promisor }) === null) return;
   tidyPacks(into.packDirectory);
   into.refresh();
 }

@@ -226,7 +226,13 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
         "objects",
         { wants: asked, haves, shallow: options.shallow(), thin: options.partial?.() !== true },
         signal,
-        (pack) => indexPack(pack, into.packDirectory, { bases: into, signal, from: wire.name }),
+        (pack) =>
+          indexPack(pack, into.packDirectory, {
+            bases: into,
+            signal,
+            from: wire.name,
+            promisor: into.isPartial === true,
+          }),
       );
       if (path !== null) {
         tidyPacks(into.packDirectory);

@@ -361,6 +361,27 @@ test("tidyPacks() puts many small packs into one that git accepts, and leaves ot
   assert.equal(tidyPacks(directory), 0);
 });
 
+test("tidyPacks() puts a promisor's packs together by themselves", () => {
+  const dir = makeRepo();
+  const bare = tempDir();
+  git(bare, "init", "-q", "--bare", ".");
+  const directory = join(bare, "objects/pack");
+  let before: string[] = [];
+  for (let i = 0; i < 70; i++) {
+    const tip = commit(dir, `${i}`, { f: `${i}` });
+    const list = [...enumerate(objectsOf(dir), [tip], before)];
+    storePack(directory, objectsOf(dir), list, { promisor: i % 2 === 0 });
+    before = [tip];
+  }
+  assert.equal(tidyPacks(directory), 70);
+  const names = readdirSync(directory).sort().map((name) => name.replace(/^pack-\w+/, ""));
+  assert.deepEqual(names.sort(), [".idx", ".idx", ".pack", ".pack", ".promisor"]);
+  const marked = readdirSync(directory).find((name) => name.endsWith(".promisor"))!;
+  git(bare, "verify-pack", join(directory, marked.replace("promisor", "idx")));
+  git(bare, "update-ref", "refs/heads/main", before[0]!);
+  assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+});
+
 test("tidyPacks() does nothing beside a multi-pack-index", () => {
   const dir = makeRepo();
   const tips: string[] = [];
