@@ -31,7 +31,10 @@ test("SQLite finds the next message by its index, at any depth", async () => {
     for (const statement of [TAKE, TAKE_ONE]) {
       const plan = db.prepare(`EXPLAIN QUERY PLAN ${statement}`).all("q", 1, 1, owner, 1, 1, 1)
         .map((row) => String(row.detail));
-      assert.ok(plan.some((line) => line.includes("idx_queue_status (queue_name=? AND status=?)")));
+      assert.ok(
+        plan.some((line) => line.includes("idx_queue_status (queue_name=? AND status=?)")),
+        `${depth}: ${plan.join("; ")}`,
+      );
       assert.deepEqual(plan.filter((line) => /SCAN|TEMP B-TREE/.test(line)), [], plan.join("; "));
     }
     db.close();

@@ -97,6 +97,21 @@ describe("a queue.db of OpenViking", () => {
     await backend.close();
   });
 
+  test("an index that another version made by the same name gives way to the one that is needed", async () => {
+    const { file, db } = foreignDatabase();
+    db.exec("CREATE INDEX idx_queue_status ON queue_messages(status)");
+    foreign.enqueue(db, "Semantic", "a", "one");
+    for (let i = 0; i < 2; i++) {
+      const backend = sqliteBackend(file);
+      const [message] = await backend.dequeue("Semantic", { ...take, count: 1 });
+      assert.equal(text(message!.data), "one");
+      await backend.requeue("Semantic", [{ id: "a", lease: message!.lease }]);
+      await backend.close();
+    }
+    assert.equal(text(foreign.dequeue(db, "Semantic")!.data), "one");
+    db.close();
+  });
+
   test("opening it again changes no row that somebody is processing", async () => {
     const { file, db } = foreignDatabase();
     foreign.enqueue(db, "q", "theirs", "x");

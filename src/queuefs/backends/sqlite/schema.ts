@@ -61,14 +61,22 @@ BEGIN
 END;
 `;
 
+const NEEDED = [
+  "queue_metadata",
+  "queue_messages",
+  "idx_queue_status",
+  "idx_queue_message_id",
+  "agentq_failed",
+  "agentq_foreign_delivery",
+];
+
 /** True when nothing has to be added. Reads only. */
 export function isCurrent(db: DatabaseSync): boolean {
   const names = new Set(
     db.prepare("SELECT name FROM sqlite_master").all().map((row) => String(row.name)),
   );
-  return ["queue_metadata", "queue_messages", "agentq_failed", "agentq_foreign_delivery"].every(
-    (name) => names.has(name),
-  ) && missingColumns(db).length === 0;
+  return NEEDED.every((name) => names.has(name)) && missingColumns(db).length === 0 &&
+    hasOrderIndex(db);
 }
 
 /** True when the database holds something, and none of it is a queue. */
@@ -85,11 +93,21 @@ export function migrate(db: DatabaseSync): void {
   for (const name of missingColumns(db)) {
     db.exec(`ALTER TABLE queue_messages ADD COLUMN ${name} ${COLUMNS[name]}`);
   }
+  if (!hasOrderIndex(db)) db.exec("DROP INDEX IF EXISTS idx_queue_status");
   db.exec(BESIDE);
   db.exec(
     `INSERT OR IGNORE INTO queue_metadata (queue_name)
      SELECT DISTINCT queue_name FROM queue_messages WHERE queue_name <> ''`,
   );
+}
+
+/** Whether the index that finds the next message is there, and is not one of that name for something else. */
+function hasOrderIndex(db: DatabaseSync): boolean {
+  const columns = db.prepare(
+    "SELECT name FROM pragma_index_info('idx_queue_status') ORDER BY seqno",
+  )
+    .all().map((row) => String(row.name));
+  return columns[0] === "queue_name" && columns[1] === "status";
 }
 
 function missingColumns(db: DatabaseSync): string[] {
