@@ -17,8 +17,14 @@ export function shapeProblem(value: unknown, issue: Issue | undefined): string {
   const field = issue?.path.map(String).join(".") ?? "";
   const what = field === "" ? "it" : JSON.stringify(field);
   if (at === undefined) return `${what} is missing`;
-  const shown = JSON.stringify(at);
-  const found = shown.length > SHOWN ? `${shown.slice(0, SHOWN)}…` : shown;
   const why = issue && issue.message !== NO_WORDS ? `, which ${issue.message}` : "";
-  return `${what} is ${found}${why}`;
+  return `${what} is ${shown(at)}${why}`;
+}
+
+/** A value in few words: what strangers wrote may be as long or as deep as they like. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object" && value !== null) return "an object";
+  const text = JSON.stringify(typeof value === "string" ? value.slice(0, SHOWN) : value);
+  return typeof value === "string" && value.length > SHOWN ? `${text}…` : text;
 }

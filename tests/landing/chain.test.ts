@@ -127,6 +127,15 @@ describe("a corrupt entry is described in words", () => {
       '"candidate" is "x", which is not an object id',
     ],
     ["another kind", "queue", result, [parent, id], '"kind" is "result"'],
+    ["a list", "queue", [[[]]], [parent, id], "it is a list"],
+    ["an object", "queue", { ...ticket, submitter: {} }, [parent, id], '"submitter" is an object'],
+    [
+      "a long text",
+      "queue",
+      { ...ticket, kind: "k".repeat(5000) },
+      [parent, id],
+      `"kind" is "${"k".repeat(80)}"…`,
+    ],
     [
       "another chain's genesis",
       "done",
