@@ -1,7 +1,10 @@
-/** What goes away under a run: the lander's clone, an origin on disk, this machine's notes. */
+/** What goes away under a run: the clone, an origin on disk, this machine's notes, the terminal. */
 import assert from "node:assert/strict";
 import { renameSync } from "node:fs";
+import process from "node:process";
 import { agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
+import { readChain } from "./harness/chains.ts";
+import { makeGate } from "./harness/faults.ts";
 import { makeOrigin, tipOf } from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
 
@@ -44,3 +47,24 @@ scenario("a result stands though this machine's notes are gone", async () => {
   assert.equal(done.json.landed, candidate);
   assert.match(done.stderr, /could not be forgotten on this machine/);
 });
+
+scenario(
+  "a closed terminal ends a lander, which gives the lock back; not under nohup",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    agentCommit(a, { "a.txt": "a\n" });
+    for (const [i, wrapper] of [[], ["/usr/bin/nohup"]].entries()) {
+      const gate = makeGate();
+      const args = ["submit", "--again", "--json", "--lease-ttl", "60", "--verify-cmd", gate.shell];
+      const running = start(a, args, { wrapper });
+      await gate.reached();
+      process.kill(running.pid, "SIGHUP");
+      if (i > 0) gate.open();
+      const done = await running.done;
+      assert.equal(done.status, i === 0 ? 143 : 0, done.stderr + done.stdout);
+      assert.equal(readChain(origin, "lock").at(-1)!.message.holder, null);
+      if (i === 0) await runJson(a, ["cancel", "0"]);
+    }
+  },
+);
