@@ -7,6 +7,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
+import { refuseForeign } from "../src/git/ownership.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
 import {
   absolutePath,
@@ -109,6 +110,12 @@ export function createContext(
   return context;
 }
 
+function foundFrom(directory: string): Repository {
+  const repository = openRepository(directory, { env: process.env });
+  refuseForeign(repository, process.env);
+  return repository;
+}
+
 /** Opens the repository for a run: `--repo` must be one; the current directory may be one. */
 export function repositoryOpener(repo: string | undefined): () => Repository | null {
   let opened: Repository | null | undefined;
@@ -117,9 +124,7 @@ export function repositoryOpener(repo: string | undefined): () => Repository | n
     try {
       const here = currentDirectoryOrNull();
       if (repo === undefined && here === null) return opened = null;
-      opened = repo === undefined
-        ? openRepository(here!, { env: process.env })
-        : openRepository(absolutePath(repo));
+      opened = repo === undefined ? foundFrom(here!) : openRepository(absolutePath(repo));
     } catch (error) {
       if (
         repo !== undefined || !(error instanceof AgentqError) || error.code !== "not-a-repository"

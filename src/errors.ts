@@ -91,6 +91,10 @@ export const ERROR_KINDS = {
 
   // git: repositories and objects
   "not-a-repository": { hint: "Run inside a clone, or name one with --repo DIR." },
+  "repository-foreign": {
+    hint:
+      "If you trust it, name it (--repo DIR, or AGENTQ_REPO), or add it to safe.directory in ~/.gitconfig.",
+  },
   "repository-unsupported": {
     hint: "agentq reads SHA-1 repositories with files refs; see docs/git.md.",
   },

@@ -1,9 +1,11 @@
 /** Submitting from every kind of clone, and from clones that aren't in a state to submit. */
 import assert from "node:assert/strict";
-import { readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chownSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
 import { commit, git, tempDir, tryGit } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson, toolPath } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
@@ -151,6 +153,52 @@ scenario(
       want("v4"),
     );
     checkLaws(origin);
+  },
+);
+
+scenario(
+  "another user's clone is refused as git refuses it, unless it is named or safe",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    agentCommit(a, { "a.txt": "a\n" });
+    const elsewhere = makeAgent(origin);
+    // What its owner would have us run.
+    git(elsewhere.dir, "config", "core.sshCommand", `touch ${elsewhere.dir}/ran; false`);
+    git(elsewhere.dir, "config", "remote.origin.url", "ssh://host.invalid/x");
+    git(elsewhere.dir, "config", "safe.directory", "*");
+    // Only root can give something away; for anybody else it stays their own clone.
+    const root = process.getuid?.() === 0;
+    if (root) chownSync(elsewhere.dir, 12345, 12345);
+    const env = (entry?: string): { env: Record<string, string> } => {
+      writeFileSync(
+        join(elsewhere.env.HOME!, ".gitconfig"),
+        entry === undefined ? "" : `[safe]\n\tdirectory = ${entry}\n`,
+      );
+      return { env: { PATH: `${toolPath()}:/usr/bin` } };
+    };
+    const outcome = async (args: string[], entry?: string) => {
+      const settings = env(entry);
+      const ours = (await runJson(elsewhere, ["status", ...args], 2, settings)).error.code;
+      const theirs = spawnSync("git", ["status"], {
+        cwd: elsewhere.dir,
+        env: { PATH: "/usr/bin", HOME: elsewhere.env.HOME!, GIT_CONFIG_NOSYSTEM: "1" },
+        encoding: "utf8",
+      });
+      if (args.length === 0) {
+        const doubted = /dubious ownership/.test(theirs.stderr);
+        assert.equal(ours === "repository-foreign", doubted, `safe.directory=${entry}`);
+      }
+      return ours;
+    };
+    assert.equal(await outcome([]) === "repository-foreign", root);
+    assert.equal(await outcome([], "/other") === "repository-foreign", root);
+    assert.equal(existsSync(join(elsewhere.dir, "ran")), !root);
+    assert.notEqual(await outcome(["--repo", elsewhere.dir]), "repository-foreign");
+    assert.equal(existsSync(join(elsewhere.dir, "ran")), true, "named, it is taken as it is");
+    for (const entry of ["*", elsewhere.dir]) {
+      assert.notEqual(await outcome([], entry), "repository-foreign", entry);
+    }
   },
 );
 

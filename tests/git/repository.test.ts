@@ -1,9 +1,19 @@
 import assert from "node:assert/strict";
-import { mkdirSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
+import { openConfig } from "../../src/git/config.ts";
 import { mergeBases } from "../../src/git/history.ts";
+import { refuseForeign } from "../../src/git/ownership.ts";
 import { openRepository, type Repository } from "../../src/git/repository.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
 
@@ -300,4 +310,36 @@ test("a clone whose directory is moved and whose alternates vanish says which ob
     refusal("object-missing", head),
   );
   rmSync(origin + ".moved", { recursive: true });
+});
+
+test("refuseForeign() believes safe.directory from outside the repository, GIT_DIR and SUDO_UID", () => {
+  const dir = makeRepo();
+  const home = tempDir();
+  const owner = statSync(dir).uid;
+  const other = owner + 1;
+  const check = (me: number, config = "", env: Record<string, string> = {}) => {
+    writeFileSync(join(home, ".gitconfig"), config);
+    const all = { HOME: home, GIT_CONFIG_NOSYSTEM: "1", ...env };
+    const repository = openRepository(dir);
+    const { gitDir, commonDir } = repository;
+    const local = { gitDir, commonDir, worktreeConfig: false, branch: () => null };
+    const settings = openConfig({ repository: local, env: all });
+    refuseForeign({ ...repository, workTree: dir, config: settings }, env, me);
+  };
+  const safe = (...values: string[]) =>
+    "[safe]\n" + values.map((value) => `\tdirectory = ${value}\n`).join("");
+  const refused = (error: unknown) =>
+    isAgentqError(error, "repository-foreign") && error.message.includes(dir);
+  check(owner);
+  assert.throws(() => check(other), refused);
+  git(dir, "config", "safe.directory", "*");
+  assert.throws(() => check(other), refused, "its own word counts for nothing");
+  check(other, safe("*"));
+  check(other, safe(dir));
+  check(other, safe(join(dir, "..", "*")));
+  assert.throws(() => check(other, safe(`${dir}/sub`)), refused);
+  assert.throws(() => check(other, safe("*", '""')), refused);
+  check(other, "", { GIT_DIR: join(dir, ".git") });
+  if (owner !== 0) check(0, "", { SUDO_UID: String(owner) });
+  assert.throws(() => check(other, "", { SUDO_UID: String(owner) }), refused, "root alone");
 });
