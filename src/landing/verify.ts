@@ -129,9 +129,11 @@ function failed(
 
 function environment(ticket: TicketEntry, site: Site): Record<string, string | undefined> {
   const { message } = ticket;
-  const unset = Object.keys(process.env).filter((name) => /^GIT_(?!SSH|ASKPASS)/.test(name));
+  const unset = Object.keys(process.env)
+    .filter((name) => /^GIT_(?!SSH|ASKPASS)|^AGENTQ_TOKEN$/.test(name));
   return {
-    // What points git at another repository than the one the checks stand in.
+    // What points git at another repository than the one the checks stand in, and what opens the origin:
+    // the checks are the candidate's.
     ...Object.fromEntries(unset.map((name) => [name, undefined])),
     AGENTQ_TICKET: String(message.ticket),
     AGENTQ_CANDIDATE: message.candidate,

@@ -17,8 +17,11 @@ export interface WebServer {
   readonly httpPort: number;
   /** The CA's certificate (PEM). */
   readonly caFile: string;
-  /** Serves the repository; gives its https url with credentials, and without TLS. */
-  serve(origin: TestOrigin): { https: string; http: string };
+  /**
+   * Serves the repository; gives its https url with credentials, without TLS, and where the server
+   * passes no offer of protocol 2 on to git.
+   */
+  serve(origin: TestOrigin): { https: string; http: string; old: string };
   /** What nginx and the CGI programs wrote to the error log. */
   errors(): string;
   stop(): void;
@@ -145,6 +148,7 @@ export async function startWebServer(): Promise<WebServer> {
       return {
         https: `https://${login}@127.0.0.1:${httpsPort}/${path}`,
         http: `http://${login}@127.0.0.1:${httpPort}/${path}`,
+        old: `http://${login}@127.0.0.1:${httpPort}/${path.replace(/^git/, "old")}`,
       };
     },
     errors: () => errorLog(dir),
@@ -185,6 +189,25 @@ http {
       fastcgi_param HOME ${dir};
       fastcgi_param PATH ${process.env.PATH ?? "/usr/bin:/bin"};
       fastcgi_param GIT_PROTOCOL $http_git_protocol;
+      fastcgi_param REMOTE_USER $remote_user;
+      fastcgi_param REMOTE_ADDR $remote_addr;
+      fastcgi_param REQUEST_METHOD $request_method;
+      fastcgi_param QUERY_STRING $query_string;
+      fastcgi_param CONTENT_TYPE $content_type;
+      fastcgi_param CONTENT_LENGTH $content_length;
+      fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding;
+    }
+    location ~ ^/old(/.*)$ {
+      auth_basic "agentq tests";
+      auth_basic_user_file ${dir}/users;
+      fastcgi_pass unix:${dir}/cgi.sock;
+      fastcgi_param SCRIPT_FILENAME /usr/lib/git-core/git-http-backend;
+      fastcgi_param PATH_INFO $1;
+      fastcgi_param GIT_PROJECT_ROOT ${projects};
+      fastcgi_param GIT_HTTP_EXPORT_ALL 1;
+      fastcgi_param GIT_CONFIG_NOSYSTEM 1;
+      fastcgi_param HOME ${dir};
+      fastcgi_param PATH ${process.env.PATH ?? "/usr/bin:/bin"};
       fastcgi_param REMOTE_USER $remote_user;
       fastcgi_param REMOTE_ADDR $remote_addr;
       fastcgi_param REQUEST_METHOD $request_method;
