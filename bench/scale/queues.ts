@@ -49,6 +49,8 @@ export async function measureQueues(bench: Bench): Promise<void> {
     const remote = sidesOf(bench, "http", (tickets) => Math.min(100, tickets / 2));
     for (const side of remote) {
       git(bench, side.origin, "config", "http.receivepack", "true");
+      // As the large hosts do.
+      git(bench, side.origin, "config", "uploadpack.allowFilter", "true");
       side.url = `${server.url}/${basename(side.origin)}`;
       git(bench, side.dir, "remote", "set-url", "origin", side.url);
     }

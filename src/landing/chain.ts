@@ -80,6 +80,8 @@ interface Wanted {
 
 /** Commit headers around a message of the largest size. */
 const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
+/** So close to what is looked for, the entries up to it, and as many behind it, come in one answer. */
+const NEAR = 8;
 /** Bound of what is kept in memory, in bytes of commits. */
 const CACHE_BYTES = 8 * 1024 * 1024;
 
@@ -89,13 +91,13 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
   const request = commitRequests(origin);
 
   /**
-   * Reads what the cache lacks, in one round trip; with `parents`, the entries before them come along
-   * where the origin can say them at once. Anything the origin doesn't have is an error.
+   * Reads what the cache lacks, in one round trip; with more `generations` than one, entries before them
+   * come along where the origin can say them at once. Anything the origin doesn't have is an error.
    */
   async function load(
     wanted: readonly Wanted[],
     signal?: AbortSignal,
-    parents = false,
+    generations = 1,
   ): Promise<void> {
     const missing: Wanted[] = [];
     for (const one of wanted) {
@@ -109,7 +111,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     const objects = origin.objects();
     const contents = objects
       ? contentsIn(objects, missing)
-      : await request(missing.map(({ oid }) => oid), parents ? 2 : 1, signal);
+      : await request(missing.map(({ oid }) => oid), generations, signal);
     const keep = async (chain: ChainName, oid: Oid, found: Uint8Array) => {
       // Copied: what was found may be a view of a whole pack.
       const content = new Uint8Array(found);
@@ -121,11 +123,18 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     for (const { chain, oid } of missing) {
       const found = contents.get(oid);
       if (!found) throw corruptChain(chain, oid, "is missing in the origin");
-      const entry = await keep(chain, oid, found);
-      const before = parents && "parents" in entry ? entry.parents[0] : undefined;
-      const also = before === undefined ? undefined : contents.get(before);
-      // What doesn't belong there is for `before` to complain about, which then reads it itself.
-      if (also) await keep(chain, before!, also).catch(() => {});
+      let entry = await keep(chain, oid, found);
+      for (let left = generations; left > 1 && "parents" in entry; left--) {
+        const before = entry.parents[0];
+        const also = before === undefined ? undefined : contents.get(before);
+        if (!also) break;
+        try {
+          entry = await keep(chain, before!, also);
+        } catch {
+          // What doesn't belong there is for `before` to complain about, which then reads it itself.
+          break;
+        }
+      }
     }
   }
 
@@ -145,7 +154,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
         .filter((one): one is [ChainName, Oid] => one[1] !== undefined)
         .map(([chain, oid]) => ({ chain, oid }));
       // Each head is held against the entry before it.
-      await load(given, signal, true);
+      await load(given, signal, 2);
       return {
         queue: heads.queue ? entryAt("queue", heads.queue) : null,
         done: heads.done ? entryAt("done", heads.done) : null,
@@ -191,7 +200,9 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
           at = previous;
           continue;
         }
-        const [landed] = await reader.read(chain, [jump.oid], signal);
+        const left = jump.number - number;
+        await load([{ chain, oid: jump.oid }], signal, left <= NEAR ? left + NEAR : 1);
+        const landed = entryAt(chain, jump.oid);
         if (!landed || numberOf(landed) !== jump.number) {
           throw corruptChain(
             chain,

@@ -18,6 +18,7 @@ import type { PktReader } from "../pkt-line.ts";
 import type { FetchTarget, Oid, Origin, RefSnapshot } from "../types.ts";
 import type { Advertisement } from "./advertisement.ts";
 import {
+  canFilter,
   canNegotiate,
   type FetchRequest,
   fetchRequest,
@@ -77,6 +78,8 @@ export interface Reading extends Pick<Origin, "refs" | "readCommits" | "fetch"> 
 const BATCH = 256;
 /** Chain commits are small; one may be made large to hurt us. */
 const MAX_COMMITS_PACK = 128 * 1024 * 1024;
+/** Parents that come along with what was asked for: somebody else's commits may be of any size. */
+const MAX_ALONG_PACK = 4 * 1024 * 1024;
 /** How far behind the refs a server is searched that gives out nothing but its refs. */
 const OLD_SERVER_DEPTH = 64;
 
@@ -125,6 +128,7 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
     signal: AbortSignal | undefined,
   ): Promise<void> {
     if (oids.length === 0) return;
+    const limit = generations > 1 ? MAX_ALONG_PACK : MAX_COMMITS_PACK;
     try {
       const request = { wants: oids, haves: [], depth: generations, commitsOnly: true };
       const options = { signal, from: wire.name };
@@ -132,13 +136,17 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
         "commits",
         request,
         signal,
-        (pack) => readPackObjects(pack, MAX_COMMITS_PACK, options),
+        (pack) => readPackObjects(pack, limit, options),
       );
       for (const oid of generations > 1 ? objects.keys() : oids) {
         const object = objects.get(oid);
         if (object?.type === "commit") found.set(oid, object.data);
       }
     } catch (error) {
+      // What came along was too much, or broken, or isn't given out: without it, then.
+      if (generations > 1 && isAgentqError(error, "server-error", "protocol-error")) {
+        if (error.details?.status === undefined) return await readSome(oids, 1, found, signal);
+      }
       // An ERR packet instead of a pack: the server has no such object, or doesn't give it out.
       if (!isAgentqError(error, "server-error") || error.details?.status !== undefined) throw error;
       if (oids.length === 1) return;
@@ -185,6 +193,8 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
     const found = new Map<Oid, Uint8Array>();
     if (oids.length === 0) return found;
     const advertisement = await wire.describe(signal);
+    // Unfiltered, whoever's commits come along would bring all their files.
+    const along = canFilter(advertisement.version, advertisement.capabilities) ? generations : 1;
     let wanted = [...new Set(oids)];
     const tips = givesAny(advertisement) ? null : offered(await wire.offer(signal));
     if (tips !== null) {
@@ -195,7 +205,7 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
       }
     }
     for (let at = 0; at < wanted.length; at += BATCH) {
-      await readSome(wanted.slice(at, at + BATCH), generations, found, signal);
+      await readSome(wanted.slice(at, at + BATCH), along, found, signal);
     }
     return found;
   }

@@ -1,6 +1,7 @@
 /** What goes over the wire: what is missing, as little of it as can be, and no refs but ours. */
 import assert from "node:assert/strict";
 import type { Buffer } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -136,5 +137,45 @@ test("of an origin with ten thousand refs only ours are asked for", async () => 
     assert.deepEqual([...refs.keys()].sort(), ["refs/heads/main", "refs/weave/main/queue"]);
     assert.equal(answers.length, 1);
     assert.ok(answers[0]!.length < 300, `${answers[0]!.length} bytes`);
+  });
+});
+
+/** A commit that nothing is in, with two parents: as a queue's entries are. */
+function entryOf(repo: string, ...parents: string[]): string {
+  const tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+  const flags = parents.flatMap((parent) => ["-p", parent]);
+  return git(repo, "commit-tree", "-m", "entry", ...flags, tree);
+}
+
+test("parents come along where the server filters, and their files never do", async () => {
+  await withWire(history, async ({ bare, work, origin, answers }) => {
+    const candidate = git(work, "rev-parse", "main");
+    const first = entryOf(work, candidate);
+    const second = entryOf(work, first, candidate);
+    const third = entryOf(work, second, candidate);
+    git(work, "push", "-q", bare, `${third}:refs/weave/x`);
+    const bytes = () => answers.splice(0).reduce((sum, body) => sum + body.length, 0);
+    // Not asked to, this server filters nothing: then there is the entry alone.
+    assert.deepEqual([...(await origin.readCommits([third], undefined, 3)).keys()], [third]);
+    assert.ok(bytes() < 1000);
+    git(bare, "config", "uploadpack.allowFilter", "true");
+    const again = await openOrigin(origin.url, { env: {} });
+    const found = [...(await again.readCommits([third], undefined, 3)).keys()];
+    for (const oid of [third, second, first, candidate]) assert.ok(found.includes(oid));
+    assert.ok(bytes() < 3000);
+    again.close();
+  });
+});
+
+test("a parent of a size that nobody asked for is left out", { timeout: 60_000 }, async () => {
+  await withWire(history, async ({ bare, origin }) => {
+    git(bare, "config", "uploadpack.allowFilter", "true");
+    const message = randomBytes(4_500_000).toString("base64");
+    const tree = git(bare, "rev-parse", "main^{tree}");
+    const huge = tryGit(bare, ["commit-tree", tree], { input: message }).stdout.trim();
+    const entry = entryOf(bare, huge);
+    assert.deepEqual([...(await origin.readCommits([entry], undefined, 2)).keys()], [entry]);
+    // Asked for by name it is there.
+    assert.deepEqual([...(await origin.readCommits([huge])).keys()], [huge]);
   });
 });
