@@ -33,10 +33,15 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   const connection = await connectRedis(address);
   const base = basePrefix(address.prefix);
   const names = `${base}names`;
-  const keysOf = remember((queue) => redisKeys(address.prefix, checkQueueName(queue)));
+  const keysOf = remember((queue) => {
+    const keys = redisKeys(address.prefix, checkQueueName(queue));
+    return { keys, of: new Map<Script, string[]>() };
+  });
   const run = (script: Script, queue: string, ...args: Argument[]) => {
-    const keys = keysOf(queue);
-    return connection.run(script, queue, script.keys.map((key) => keys[key]), [queue, ...args]);
+    const { keys, of } = keysOf(queue);
+    let used = of.get(script);
+    if (used === undefined) of.set(script, used = script.keys.map((key) => keys[key]));
+    return connection.run(script, queue, used, [queue, ...args]);
   };
   /** When something that is repeated from time to time was said last: of a queue, of an owner. */
   const touched = remember(() => ({ at: -Infinity }));
@@ -76,7 +81,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     kind: "redis",
     label: address.label,
     create: async (queue) => {
-      const keys = keysOf(queue);
+      const { keys } = keysOf(queue);
       const made = await connection.run(
         queues.CREATE,
         queue,

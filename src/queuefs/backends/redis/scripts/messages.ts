@@ -71,7 +71,9 @@ while taken < count do
     taken = taken + 1
   end
 end
-if taken == 0 and is_missing() then return redis.error_reply('NOQUEUE') end
+if taken == 0 and redis.call('SISMEMBER', names, ARGV[1]) == 0 then
+  return redis.error_reply('NOQUEUE')
+end
 `;
 
 /**
@@ -107,7 +109,9 @@ for i = 2, #ARGV, 3 do
   end
   answer[#answer + 1] = acked
 end
-if not any and is_missing() then return redis.error_reply('NOQUEUE') end
+if not any and redis.call('SISMEMBER', names, ARGV[1]) == 0 then
+  return redis.error_reply('NOQUEUE')
+end
 return answer
 `,
   { asksItself: true },

@@ -76,15 +76,12 @@ function libraryFor(body: string): string {
 }
 
 const REQUIRE = `
-if is_missing() then return redis.error_reply('NOQUEUE') end
+if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
+  return redis.error_reply('NOQUEUE')
+end
 `;
 
 const LIBRARY: Record<string, string> = {
-  is_missing: `
-local function is_missing()
-  return redis.call('SISMEMBER', names, ARGV[1]) == 0
-end
-`,
   now_ms: `
 local function now_ms()
   local time = redis.call('TIME')
