@@ -10,6 +10,7 @@ import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";
 import { pktLine } from "../pkt-line.ts";
 import type { Channel, Dial } from "../stream/channel.ts";
+import { whyUnreachable } from "../unreachable.ts";
 
 const PORT = 9418;
 
@@ -99,10 +100,8 @@ function connect(
     };
     const onAbort = () => fail(abortReason(signal!));
     const onError = (cause: Error & { code?: string }) => {
-      const known = cause.code !== "ENOTFOUND" && cause.code !== "EAI_AGAIN";
-      const why = known ? cause.code ?? cause.message : "its name is not known";
       fail(
-        new AgentqError("origin-unreachable", `Can't reach ${name}: ${why}.`, {
+        new AgentqError("origin-unreachable", `Can't reach ${name}: ${whyUnreachable(cause)}.`, {
           cause,
           details: { errno: cause.code },
         }),

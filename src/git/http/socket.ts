@@ -6,6 +6,7 @@ import { Buffer } from "node:buffer";
 import net from "node:net";
 import tls from "node:tls";
 import { AgentqError } from "../../errors.ts";
+import { whyUnreachable } from "../unreachable.ts";
 
 export interface SocketLimits {
   readonly connectMs: number;
@@ -50,10 +51,7 @@ export function socketError(cause: unknown, where: string, handshaking = false):
       details: { errno: code },
     });
   }
-  const why = code === "ENOTFOUND" || code === "EAI_AGAIN"
-    ? "its name is not known"
-    : code || words;
-  return new AgentqError("origin-unreachable", `Can't reach ${where}: ${why}.`, {
+  return new AgentqError("origin-unreachable", `Can't reach ${where}: ${whyUnreachable(cause)}.`, {
     cause,
     details: { errno: code },
   });

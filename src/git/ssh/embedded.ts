@@ -22,6 +22,7 @@ import { sshSettings } from "./client-settings.ts";
 import { keyFiles, usualKeys } from "./keys.ts";
 import { onlyAgent, type Ssh2Agents } from "./only-agent.ts";
 import { judgeHostKey, readKnownHosts, type Verdict } from "./known-hosts.ts";
+import { whyUnreachable } from "../unreachable.ts";
 
 export interface EmbeddedSshOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -207,9 +208,7 @@ function connectError(
       { cause: error },
     );
   }
-  const unknown = error.code === "ENOTFOUND" || error.code === "EAI_AGAIN";
-  const why = unknown ? "its name is not known" : error.code ?? error.message;
-  return new AgentqError("origin-unreachable", `Can't reach ${name}: ${why}.`, {
+  return new AgentqError("origin-unreachable", `Can't reach ${name}: ${whyUnreachable(error)}.`, {
     cause: error,
     details: { errno: error.code },
   });
