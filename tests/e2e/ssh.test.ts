@@ -1,5 +1,6 @@
 /** The queue over ssh, by the system's program and by the embedded client, and over git://. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { after } from "node:test";
@@ -46,7 +47,14 @@ const ways: Record<string, () => Promise<Way>> = {
     const sshd = await startSshd({ acceptProtocol: false, restricted: true });
     stops.push(sshd.stop);
     origin.url = `${sshd.user}@127.0.0.1:${origin.dir}`;
-    return { origin, env: { PATH: pathWithSsh(), GIT_SSH_COMMAND: `${sshd.ssh} -p ${sshd.port}` } };
+    // One login for all of it, as docs/origins.md advises; the way above has one for each connection.
+    const path = `${tempDir("aq-")}/c`;
+    const shared = `-o ControlMaster=auto -o ControlPath=${path} -o ControlPersist=30`;
+    stops.unshift(async () => {
+      spawnSync("ssh", ["-o", `ControlPath=${path}`, "-O", "exit", "h"]);
+    });
+    const ssh = `${sshd.ssh} -p ${sshd.port} ${shared}`;
+    return { origin, env: { PATH: pathWithSsh(), GIT_SSH_COMMAND: ssh } };
   },
   "ssh without a program": async () => {
     const origin = makeOrigin();
