@@ -47,8 +47,6 @@ build() {
   "$bun" build --compile --minify --bytecode --splitting --format=esm \
     --no-compile-autoload-dotenv --no-compile-autoload-bunfig --compile-jit-policy=128 --external cpu-features "$@" \
     cli/main.ts src/git/checkout-thread.ts --outfile "$part" >&2
-  # For Linux; Termux starts programs by its own linker: what that makes of another entry was not tried.
-  case $out in *-android-* | *-darwin-* | *.exe) ;; *) "$bun" scripts/entry.ts "$part" ;; esac
   case $out in *.exe) part=${part%.exe}.exe ;; esac
   mv -f "$part" "$out"
   echo "$out"

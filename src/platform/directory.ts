@@ -1,19 +1,16 @@
 /**
- * The current directory, which may have been deleted under us: an agent's worktree is removed while its
- * shell still stands in it. Whoever needs no relative path works there all the same.
+ * The current directory, which may be deleted under us: an agent's worktree is removed while a run goes
+ * on in it. Whoever needs no relative path works on all the same. (Where it is gone before the binary
+ * starts, the runtime ends it with words of its own, before any code of ours runs.)
  */
 import { isAbsolute, resolve } from "node:path";
 import process from "node:process";
 import { AgentqError } from "../errors.ts";
 
-/** Where the binary's entry goes when there is no current directory (scripts/entry.ts). */
-const NOWHERE = /^\/proc\/\d+\/fdinfo$/;
-
 /** The current directory, or null where it was deleted. */
 export function currentDirectoryOrNull(): string | null {
   try {
-    const directory = process.cwd();
-    return NOWHERE.test(directory) ? null : directory;
+    return process.cwd();
   } catch {
     return null;
   }

@@ -329,3 +329,11 @@ function removeConfig(dir: string, key: string): void {
   );
   writeFileSync(path, lines.join("\n"));
 }
+
+scenario("outside of a clone, a remote's name is answered with the way into one", async () => {
+  const agent = makeAgent(makeOrigin());
+  const said = await run(agent, ["status", "--json"], { cwd: tempDir("agentq-outside-") });
+  assert.equal(said.status, 2);
+  assert.equal(said.json.error.code, "not-a-repository");
+  assert.match(said.json.error.hint, /--repo DIR.*--remote URL/);
+});
