@@ -84,6 +84,8 @@ const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
 const NEAR = 8;
 /** Bound of what is kept in memory, in bytes of commits. */
 const CACHE_BYTES = 8 * 1024 * 1024;
+/** What of it outlasts a look at the heads: a lander goes on for long, and needs the newest only. */
+const LASTING_BYTES = 1024 * 1024;
 
 /** A reader of the chains of one origin; what `kept` has is not asked for. */
 export function createChainReader(origin: Origin, kept?: EntryCache): ChainReader {
@@ -102,7 +104,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     const missing: Wanted[] = [];
     for (const one of wanted) {
       const { chain, oid } = one;
-      if (cache.has(key(chain, oid))) continue;
+      if (cache.touch(key(chain, oid))) continue;
       const content = kept?.get(oid);
       if (content) cache.set(key(chain, oid), await decode(chain, oid, content), content);
       else missing.push(one);
@@ -153,6 +155,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       const given = (Object.entries(heads) as [ChainName, Oid | undefined][])
         .filter((one): one is [ChainName, Oid] => one[1] !== undefined)
         .map(([chain, oid]) => ({ chain, oid }));
+      cache.trim(LASTING_BYTES);
       // Each head is held against the entry before it.
       await load(given, signal, 2);
       return {
@@ -317,27 +320,40 @@ interface Kept {
 }
 
 interface Cache {
-  has(key: string): boolean;
+  /** Whether it is there; if so, it is the newest from now on. */
+  touch(key: string): boolean;
   get(key: string): Kept | undefined;
   set(key: string, entry: Kept["entry"], content: Uint8Array): void;
+  /** Drops the oldest beyond so many bytes. */
+  trim(limit: number): void;
 }
 
-/** Keeps the most recently written entries within `limit` bytes, and always the last few. */
+/** Keeps the most recently used entries within `limit` bytes, and always the last few. */
 function createCache(limit: number): Cache {
   const entries = new Map<string, Kept>();
   let total = 0;
+  const trim = (limit: number) => {
+    for (const [oldest, kept] of entries) {
+      if (total <= limit || entries.size <= 256) break;
+      entries.delete(oldest);
+      total -= kept.content.length;
+    }
+  };
   return {
-    has: (key) => entries.has(key),
+    trim,
+    touch(key) {
+      const known = entries.get(key);
+      if (known === undefined) return false;
+      entries.delete(key);
+      entries.set(key, known);
+      return true;
+    },
     get: (key) => entries.get(key),
     set(key, entry, content) {
       total += content.length - (entries.get(key)?.content.length ?? 0);
       entries.delete(key);
       entries.set(key, { entry, content });
-      for (const [oldest, kept] of entries) {
-        if (total <= limit || entries.size <= 256) break;
-        entries.delete(oldest);
-        total -= kept.content.length;
-      }
+      trim(limit);
     },
   };
 }
