@@ -177,6 +177,10 @@ export const ERROR_KINDS = {
   },
   "tip-moved": { hint: "Look at the branch again, then accept the tip it has now." },
   "pins-invalid": { hint: "Push a valid agentq.json to the branch; until then nothing lands." },
+  "submission-busy": {
+    hint: "Wait for that process and submit again, or end it; --again makes a ticket of its own.",
+    retryable: true,
+  },
   "state-unavailable": {
     hint: "Name a directory that can be written with --state DIR or AGENTQ_STATE.",
   },

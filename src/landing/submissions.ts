@@ -114,6 +114,8 @@ export interface SubmissionFilter {
   readonly undelivered?: boolean;
   /** Only those with a ticket before this one. */
   readonly before?: number;
+  /** Not this one. */
+  readonly except?: SubmissionRecord;
 }
 
 /** Makes what was learned about a submission durable. */
@@ -231,12 +233,13 @@ function onStore(store: Store): Submissions {
     async count() {
       return (await store.messages({ queue: QUEUE, limit: MAX_RECORDS })).length;
     },
-    async list({ candidate, undelivered, before } = {}) {
+    async list({ candidate, undelivered, before, except } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
       const infos = all.filter(({ id, reference }) => {
         const ticket = ticketIn(reference.owner ?? null);
-        return id.startsWith(prefix) && !(undelivered && ticket !== null) &&
+        return id.startsWith(prefix) && !(except && id === nameOf(except)) &&
+          !(undelivered && ticket !== null) &&
           (before === undefined || (ticket !== null && ticket < before));
       });
       if (infos.length === 0) return [];

@@ -9,6 +9,7 @@ import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue } from "./enqueue.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { submissionId } from "./participant.ts";
+import { resume } from "./resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, type SubmissionRecord, type Submissions } from "./submissions.ts";
 
@@ -123,6 +124,8 @@ export async function submit(
     since: snapshot.queueHead,
   });
   await submissions.record(record);
+  const shared = options.again ? null : await giveWay(queue, snapshot, record, place, options);
+  if (shared) return shared;
   const ticket = await enqueue(queue, snapshot, draftOf(record), {
     clock,
     objects: options.objects,
@@ -137,6 +140,45 @@ export async function submit(
   await submissions.settle(known, known.ticket).catch((error) => options.onNote?.(noteOf(error)));
   return { ticket, record: known, fresh: true };
 }
+
+/**
+ * Two runs that submit the same commit at the same moment both look before either records. So each
+ * looks once more: of those recorded, the oldest is delivered, by whoever comes first, and the others go.
+ */
+async function giveWay(
+  queue: Queue,
+  snapshot: Snapshot,
+  mine: SubmissionRecord,
+  place: SubmitPlace,
+  options: SubmitOptions,
+): Promise<Submitted | null> {
+  const { submissions } = options;
+  const { candidate } = mine;
+  // Names alone tell that there is no other, which is nearly always so.
+  if ((await submissions.list({ candidate, except: mine })).length === 0) return null;
+  for (const record of await submissions.list({ candidate })) {
+    if (record.submission === mine.submission) return null;
+    if (!isSame(record, place)) continue;
+    await submissions.forget([mine]);
+    return await resume(queue, snapshot, record, options) ??
+      await submit(
+        queue,
+        await readSnapshot(queue, options.signal),
+        requestOf(mine),
+        place,
+        options,
+      );
+  }
+  return null;
+}
+
+const requestOf = ({ candidate, verifyCmd, verifyTimeout, title, drops }: SubmissionRecord) => ({
+  candidate,
+  verifyCmd,
+  verifyTimeout,
+  title,
+  drops,
+});
 
 /**
  * Keeps the intent on this machine, to be delivered when the origin can be reached. Without `again` a
@@ -174,61 +216,4 @@ export function isForQueue(
 ): boolean {
   return record.url === place.url && record.namespace === place.namespace &&
     (record.branch === place.branch || record.branch === null || place.branch === null);
-}
-
-/** Goes on with an earlier submission; null when the queue no longer knows it or another run has it. */
-async function resume(
-  queue: Queue,
-  snapshot: Snapshot,
-  record: SubmissionRecord,
-  options: SubmitOptions,
-): Promise<Submitted | null> {
-  const { submissions, signal } = options;
-  if (record.ticket === null) {
-    const ticket = await deliver(queue, snapshot, record, options);
-    return ticket && { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
-  }
-  // A ticket that the snapshot doesn't have may have been made since: by another run, or by the
-  // delivery of what was kept offline.
-  const { queue: head } = record.ticket > numberOf(snapshot.queue)
-    ? await readSnapshot(queue, signal)
-    : snapshot;
-  const ticket = record.ticket <= numberOf(head)
-    ? await queue.chains.find("queue", head!, record.ticket, signal)
-    : null;
-  if (ticket?.message.agentq?.submission === record.submission) {
-    return { ticket, record, fresh: false };
-  }
-  // The queue was made anew: that ticket is nowhere.
-  await submissions.forget([record]);
-  return null;
-}
-
-/**
- * Delivers a recorded submission that has no ticket yet, once: null when another process of this
- * machine is at it, or has done it.
- */
-export async function deliver(
-  queue: Queue,
-  snapshot: Snapshot,
-  wanted: SubmissionRecord,
-  options: Pick<SubmitOptions, "clock" | "objects" | "submissions" | "signal">,
-): Promise<TicketEntry | null> {
-  return await options.submissions.exclusively(wanted, async (record, learn) => {
-    if (record.ticket !== null) {
-      return record.ticket <= numberOf(snapshot.queue)
-        ? await queue.chains.find("queue", snapshot.queue!, record.ticket, options.signal)
-        : null;
-    }
-    const since = record.since === undefined ? snapshot.queueHead : record.since as Oid | null;
-    if (record.since === undefined) await learn.since(queue.names.branchName, since);
-    const ticket = await enqueue(queue, snapshot, draftOf(record), {
-      clock: options.clock,
-      objects: options.objects,
-      since,
-      ...(options.signal && { signal: options.signal }),
-    });
-    await learn.ticket(numberOf(ticket));
-    return ticket;
-  });
 }

@@ -53,6 +53,26 @@ overBoth("a candidate already on the branch has nothing to land", async (make) =
   checkLaws(origin);
 });
 
+scenario(
+  "one commit submitted by several processes of one clone at once gets one ticket",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    const candidate = agentCommit(a, { "a.txt": "a\n" });
+    const all = await Promise.all(
+      Array.from(
+        { length: 5 },
+        () => runJson(a, ["submit", "--verify-cmd", verifyCommand(origin)]),
+      ),
+    );
+    for (const one of all) {
+      assert.deepEqual([one.ticket, one.reason, one.landed], [0, "landed", candidate]);
+    }
+    assert.equal(results(origin).length, 1);
+    checkLaws(origin);
+  },
+);
+
 scenario("an empty commit is a candidate like any other", async () => {
   const origin = makeOrigin();
   const a = makeAgent(origin);

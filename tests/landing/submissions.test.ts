@@ -5,7 +5,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
-import { deliver, keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
+import { deliver } from "../../src/landing/resume.ts";
+import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
   openSubmissions,
@@ -94,6 +95,68 @@ for (const fault of ["lost-answer", "lost-request"] as const) {
     assert.equal(third.ticket.oid, again.ticket.oid);
   });
 }
+
+for (const count of [2, 3]) {
+  test(`${count} runs that submit one commit at the same moment make one ticket`, async () => {
+    const { state, queue, request, options, tickets } = await setting();
+    let looking = count;
+    let go = () => {};
+    const all = new Promise<void>((resolve) => go = resolve);
+    const run = async () => {
+      const submissions = await createSubmissions(state);
+      let looked = false;
+      return await submit(queue, await readSnapshot(queue), request, place, {
+        ...options,
+        submissions: {
+          ...submissions,
+          // Nobody records before all have seen that there is nothing.
+          async list(filter) {
+            const found = await submissions.list(filter);
+            if (looked) return found;
+            looked = true;
+            if (--looking === 0) go();
+            await all;
+            return found;
+          },
+        },
+      });
+    };
+    const made = await Promise.all(Array.from({ length: count }, run));
+    assert.deepEqual(made.map(({ ticket }) => ticket.message.ticket), Array(count).fill(0));
+    assert.equal(new Set(made.map(({ record }) => record.submission)).size, 1);
+    assert.equal(await tickets(), 0);
+    assert.equal(await options.submissions.count(), 1);
+  });
+}
+
+test("a submission that another process holds is waited for, and not for ever", async () => {
+  const { queue, request, options, submissions, tickets } = await setting();
+  const { record } = await keep(request, place, options);
+  let slept = 0;
+  let gotTicket = false;
+  const busy = {
+    ...options,
+    clock: {
+      ...systemClock,
+      monotonic: () => slept,
+      sleep: async (ms: number) => {
+        slept += ms;
+        if (gotTicket) await deliver(queue, await readSnapshot(queue), record, options);
+      },
+    },
+    submissions: { ...submissions, exclusively: () => Promise.resolve(null) },
+  };
+  const again = async () => await submit(queue, await readSnapshot(queue), request, place, busy);
+  await assert.rejects(again(), (error) => isAgentqError(error, "submission-busy"));
+  assert.ok(slept >= 30_000);
+  assert.equal(await tickets(), -1);
+  slept = 0;
+  gotTicket = true;
+  const shared = await again();
+  assert.equal(shared.fresh, false);
+  assert.equal(shared.record.submission, record.submission);
+  assert.equal(await tickets(), 0);
+});
 
 test("--again makes a second ticket; another clone's submission of the same commit is its own", async () => {
   const { queue, request, options, tickets } = await setting();
