@@ -5,38 +5,24 @@
  * was read once is kept, within a bound. Every step checks what it can: the number counts down by one
  * along parents, a ticket's second parent is its candidate, a landed result's is what it landed.
  */
-import { commitTime, type NewCommit, parseChainCommit } from "./chain-commit.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import type { NewCommit } from "./chain-commit.ts";
+import {
+  createMemoryCache,
+  decodeEntry,
+  type Entry,
+  type LockEntry,
+  MAX_COMMIT_BYTES,
+  type ResultEntry,
+  type TicketEntry,
+} from "./chain-entry.ts";
 import { commitRequests } from "./commit-requests.ts";
 import type { EntryCache } from "./entry-cache.ts";
-import {
-  type ChainName,
-  corruptChain,
-  decodeMessage,
-  type Genesis,
-  MAX_MESSAGE_BYTES,
-  type MessageOf,
-} from "./messages.ts";
+import { type ChainName, corruptChain } from "./messages.ts";
 import { jumpTowards } from "./skip.ts";
 
-/** One entry of a chain. */
-export interface Entry<C extends ChainName> {
-  readonly oid: Oid;
-  readonly parents: readonly Oid[];
-  /** Committer time, in seconds: the clock of whoever wrote it. */
-  readonly seconds: number;
-  readonly message: MessageOf[C];
-}
-
-export type TicketEntry = Entry<"queue">;
-export type ResultEntry = Entry<"done">;
-export type LockEntry = Entry<"lock">;
-
-interface GenesisEntry {
-  readonly oid: Oid;
-  readonly genesis: true;
-}
+export type { Entry, LockEntry, ResultEntry, TicketEntry } from "./chain-entry.ts";
 
 /** The numbered chains: `lock` entries have no numbers. */
 export type NumberedChain = "queue" | "done";
@@ -78,8 +64,6 @@ interface Wanted {
   readonly oid: Oid;
 }
 
-/** Commit headers around a message of the largest size. */
-const MAX_COMMIT_BYTES = MAX_MESSAGE_BYTES + 4096;
 /** So close to what is looked for, the entries up to it, and as many behind it, come in one answer. */
 const NEAR = 8;
 /** Bound of what is kept in memory, in bytes of commits. */
@@ -89,7 +73,7 @@ const LASTING_BYTES = 1024 * 1024;
 
 /** A reader of the chains of one origin; what `kept` has is not asked for. */
 export function createChainReader(origin: Origin, kept?: EntryCache): ChainReader {
-  const cache = createCache(CACHE_BYTES);
+  const cache = createMemoryCache(CACHE_BYTES);
   const request = commitRequests(origin);
 
   /**
@@ -106,7 +90,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       const { chain, oid } = one;
       if (cache.touch(key(chain, oid))) continue;
       const content = kept?.get(oid);
-      if (content) cache.set(key(chain, oid), await decode(chain, oid, content), content);
+      if (content) cache.set(key(chain, oid), await decodeEntry(chain, oid, content), content);
       else missing.push(one);
     }
     if (missing.length === 0) return;
@@ -117,7 +101,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     const keep = async (chain: ChainName, oid: Oid, found: Uint8Array) => {
       // Copied: what was found may be a view of a whole pack.
       const content = new Uint8Array(found);
-      const entry = await decode(chain, oid, content);
+      const entry = await decodeEntry(chain, oid, content);
       cache.set(key(chain, oid), entry, content);
       kept?.put(oid, content);
       return entry;
@@ -223,7 +207,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
           ?.content,
     },
     async remember(chain, { oid, content }) {
-      const entry = await decode(chain, oid, content);
+      const entry = await decodeEntry(chain, oid, content);
       cache.set(key(chain, oid), entry, content);
       return entry as unknown as Entry<typeof chain>;
     },
@@ -273,87 +257,4 @@ function contentsIn(objects: ObjectReader, wanted: readonly Wanted[]): Map<Oid, 
     found.set(oid, objects.read(oid).data);
   }
   return found;
-}
-
-async function decode(
-  chain: ChainName,
-  oid: Oid,
-  content: Uint8Array,
-): Promise<Entry<ChainName> | GenesisEntry> {
-  if (content.length > MAX_COMMIT_BYTES) {
-    throw corruptChain(chain, oid, `has ${content.length} bytes, more than any client writes`);
-  }
-  const commit = parseChainCommit(chain, oid, content);
-  const message = await decodeMessage(chain, oid, commit.message);
-  if (isGenesis(message)) {
-    if (commit.parents.length > 0) throw corruptChain(chain, oid, "is a genesis with parents");
-    return { oid, genesis: true };
-  }
-  const second = commit.parents[1];
-  if (message.kind === "ticket" && second !== message.candidate) {
-    const parent = second === undefined ? "no second parent" : `the second parent ${second}`;
-    throw corruptChain(chain, oid, `names the candidate ${message.candidate} and has ${parent}`);
-  }
-  if (message.kind === "result" && (message.landed ?? undefined) !== second) {
-    const landed = message.landed ? `says that ${message.landed}` : "says that nothing";
-    const parent = second === undefined ? "no second parent" : `the second parent ${second}`;
-    throw corruptChain(chain, oid, `${landed} was landed and has ${parent}`);
-  }
-  if (message.kind === "result" && (message.reason === "landed") !== (second !== undefined)) {
-    throw corruptChain(
-      chain,
-      oid,
-      `gives the reason ${JSON.stringify(message.reason)} and landed ${second ?? "nothing"}`,
-    );
-  }
-
-  return { oid, parents: commit.parents, seconds: commitTime(commit), message };
-}
-
-function isGenesis(message: Genesis | MessageOf[ChainName]): message is Genesis {
-  return message.kind === "genesis";
-}
-
-interface Kept {
-  readonly entry: Entry<ChainName> | GenesisEntry;
-  readonly content: Uint8Array;
-}
-
-interface Cache {
-  /** Whether it is there; if so, it is the newest from now on. */
-  touch(key: string): boolean;
-  get(key: string): Kept | undefined;
-  set(key: string, entry: Kept["entry"], content: Uint8Array): void;
-  /** Drops the oldest beyond so many bytes. */
-  trim(limit: number): void;
-}
-
-/** Keeps the most recently used entries within `limit` bytes, and always the last few. */
-function createCache(limit: number): Cache {
-  const entries = new Map<string, Kept>();
-  let total = 0;
-  const trim = (limit: number) => {
-    for (const [oldest, kept] of entries) {
-      if (total <= limit || entries.size <= 256) break;
-      entries.delete(oldest);
-      total -= kept.content.length;
-    }
-  };
-  return {
-    trim,
-    touch(key) {
-      const known = entries.get(key);
-      if (known === undefined) return false;
-      entries.delete(key);
-      entries.set(key, known);
-      return true;
-    },
-    get: (key) => entries.get(key),
-    set(key, entry, content) {
-      total += content.length - (entries.get(key)?.content.length ?? 0);
-      entries.delete(key);
-      entries.set(key, { entry, content });
-      trim(limit);
-    },
-  };
 }
