@@ -1,0 +1,119 @@
+/** A submission as it is recorded: the payload, the claim's note beside it, and whose claim that is. */
+import type { Oid } from "../git/types.ts";
+import { isProcessAlive, type ProcessIdentity, processIdentity } from "../platform/host.ts";
+import {
+  exactly,
+  isNumber,
+  isOid,
+  isText,
+  listOf,
+  maybe,
+  nullable,
+  shape,
+} from "../platform/shapes.ts";
+import type { Claim, Json } from "../store/types.ts";
+import type { Draft } from "./enqueue.ts";
+
+/** One submission of this machine that has no result yet, as far as is known here. */
+export interface SubmissionRecord {
+  readonly v: 1;
+  readonly submission: string;
+  /** The git directory of the clone it was submitted from. */
+  readonly repository: string;
+  /** Name or url of the remote, as given, without credentials. */
+  readonly remote: string;
+  /** The origin as it may be printed. */
+  readonly url: string;
+  readonly namespace: string;
+  /** null: the origin's HEAD, which wasn't known. */
+  readonly branch: string | null;
+  readonly candidate: Oid;
+  readonly submitter: string;
+  readonly submittedAt: number;
+  readonly verifyCmd: string | null;
+  readonly verifyTimeout: number;
+  readonly title: string | null;
+  readonly drops: readonly string[];
+  /** Absent: nothing was ever pushed. null: the queue didn't exist. */
+  readonly since?: Oid | null;
+  /** Once it is known. */
+  readonly ticket: number | null;
+}
+
+const isRecord = shape({
+  v: exactly(1),
+  submission: isText,
+  repository: isText,
+  remote: isText,
+  url: isText,
+  namespace: isText,
+  branch: nullable(isText),
+  candidate: isOid,
+  submitter: isText,
+  submittedAt: isNumber,
+  verifyCmd: nullable(isText),
+  verifyTimeout: isNumber,
+  title: nullable(isText),
+  drops: listOf(isText),
+  since: maybe(isText),
+});
+
+/** A record's name in the store begins with its candidate, so that others need not be read. */
+export function nameOf(record: { candidate: Oid; submission: string }): string {
+  return `${record.candidate.slice(0, 16)}.${record.submission}`;
+}
+
+/** The record in a message, with the ticket from its claim; null for one a newer agentq wrote. */
+export function recordOf(claim: Claim): SubmissionRecord | null {
+  if (claim.unreadable) return null;
+  const record: unknown = claim.json();
+  return isRecord(record) ? { ...record as SubmissionRecord, ticket: ticketIn(claim.owner) } : null;
+}
+
+/** The ticket in a claim's note. */
+export function ticketIn(note: Json | null): number | null {
+  const ticket = (note as { ticket?: unknown } | null)?.ticket;
+  return Number.isSafeInteger(ticket) ? ticket as number : null;
+}
+
+export function owner(): Json {
+  return { ...processIdentity() };
+}
+
+const isIdentity = shape({
+  pid: isNumber,
+  startTime: nullable(isText),
+  pidNamespace: nullable(isText),
+  bootId: nullable(isText),
+  host: isText,
+});
+
+function identityIn(note: Json | null): ProcessIdentity | null {
+  return isIdentity(note) ? note as unknown as ProcessIdentity : null;
+}
+
+export function isOurs(note: Json | null): boolean {
+  const found = identityIn(note);
+  const me = processIdentity();
+  return found !== null && found.pid === me.pid && found.startTime === me.startTime &&
+    found.bootId === me.bootId && found.pidNamespace === me.pidNamespace;
+}
+
+export function isGone(note: Json | null): boolean {
+  const found = identityIn(note);
+  return found !== null && isProcessAlive(found) === "gone";
+}
+
+/** The ticket that a record asks for. */
+export function draftOf(record: SubmissionRecord): Draft {
+  return {
+    candidate: record.candidate as Oid,
+    submitter: record.submitter,
+    verifyCmd: record.verifyCmd,
+    verifyTimeout: record.verifyTimeout,
+    submission: record.submission,
+    submittedAt: record.submittedAt,
+    title: record.title,
+    drops: record.drops,
+  };
+}
