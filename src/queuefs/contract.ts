@@ -68,6 +68,20 @@ export interface LeaseReceipt {
  */
 export type Settlement = "done" | "stale" | "superseded";
 
+/** How one delivery ends, for a worker that settles and takes in one step. */
+export type Ending =
+  /** `requeue`: to the back, the attempt counted; `release`: to its old place, uncounted. */
+  | { readonly how: "ack" | "requeue" | "release"; readonly receipt: Receipt }
+  | { readonly how: "fail"; readonly receipt: Receipt; readonly reason: string };
+
+/** What {@link QueueBackend.settleAndDequeue} did. */
+export interface Turn {
+  /** What became of each ending, in their order. */
+  readonly settlements: Settlement[];
+  /** What was taken afterwards, oldest first. */
+  readonly deliveries: Delivery[];
+}
+
 /** Counts read from one snapshot of the backend. */
 export interface QueueCounts {
   readonly pending: number;
@@ -171,6 +185,17 @@ export interface QueueBackend {
   ): Promise<Settlement[]>;
   fail(queue: string, receipts: readonly Receipt[], reason: string): Promise<Settlement[]>;
   renew(queue: string, receipts: readonly Receipt[], leaseMs: number): Promise<Settlement[]>;
+  /**
+   * Settles deliveries, in the order given, then takes at most `count` messages (none for 0): one
+   * transaction, so one sync or one round trip where ack and dequeue are two. Stale deliveries are
+   * answered as such and hold up nothing. When it throws, nothing was settled or taken, or the error is
+   * `backend-outcome-unknown` or `commit-uncertain`. v1 alone makes steps of it, one after the other.
+   */
+  settleAndDequeue(
+    queue: string,
+    endings: readonly Ending[],
+    options: DequeueOptions,
+  ): Promise<Turn>;
   peek(queue: string): Promise<Message | null>;
   status(queue: string): Promise<QueueCounts>;
   /** Counts of several queues (all of them when `queues` is absent) from one snapshot. */

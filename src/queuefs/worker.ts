@@ -2,13 +2,17 @@
  * A worker: takes messages, hands each to a handler, settles it by what the handler did.
  *
  * ```
- *  dequeue ─▶ running ── handler returns ─▶ ack
- *                │
- *                ├─ handler throws, attempts left ─▶ waiting (backoff) ─▶ requeue, counted
- *                ├─ handler throws, none left ─────▶ dead letter with the reason
- *                ├─ lease lost (renew says stale) ─▶ aborted, nothing is settled: it is another's now
- *                └─ stopped and grace over ────────▶ aborted ─▶ given back, uncounted
+ *  take ─▶ running ── handler returns ─▶ ack
+ *             │
+ *             ├─ handler throws, attempts left ─▶ waiting (backoff) ─▶ requeue, counted
+ *             ├─ handler throws, none left ─────▶ dead letter with the reason
+ *             ├─ lease lost (renew says stale) ─▶ aborted, nothing is settled: it is another's now
+ *             └─ stopped and grace over ────────▶ aborted ─▶ given back, uncounted
  * ```
+ *
+ * One loop makes all steps: each settles whatever has ended meanwhile and takes as many messages as
+ * handlers are free, in one transaction. As soon as something has ended there is a step, whether there is
+ * more to take or not; only what ends while one is under way waits for the next.
  *
  * While a message is held, running or waiting, its lease is renewed after each third of its length; a
  * worker that is killed or wedged stops renewing, and then others take its messages back. A message
@@ -16,9 +20,9 @@
  */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { systemClock } from "../platform/clock.ts";
-import { type AckQueue, createAckQueue } from "./ack-queue.ts";
 import { type Backoff, backoffMs, DEFAULT_BACKOFF } from "./backoff.ts";
-import type { Delivery, LeaseReceipt, QueueBackend, Recovered } from "./contract.ts";
+import type { Delivery, Ending, LeaseReceipt, QueueBackend, Recovered } from "./contract.ts";
+import { createEndings } from "./endings.ts";
 import { emptyMetrics, type WorkerMetrics } from "./metrics.ts";
 import { checkQueueName } from "./names.ts";
 import { workerOwner } from "./owner.ts";
@@ -104,117 +108,105 @@ export function startWorker(
   const stopping = new AbortController();
   const tasks = new Set<Promise<void>>();
   let running = 0;
-  let wake = () => {};
+  /** Something may be to do since the loop last looked. */
+  let woken = false;
+  let endPause = () => {};
+  const wake = () => {
+    woken = true;
+    endPause();
+  };
 
   const tell = (event: WorkerEvent) => {
     if (event.type === "error") metrics.error_count++;
     onEvent?.(event);
   };
   const receiptOf = ({ id, lease }: Delivery): LeaseReceipt => ({ id, lease });
-  const acks: AckQueue = createAckQueue((receipts) => backend.ack(queue, receipts), leaseMs);
-  // Together too: hundreds may come due at once, and one by one the last would wait for longer than a
-  // backend waits for its lock.
-  const requeues: AckQueue = createAckQueue(
-    (receipts) => backend.requeue(queue, receipts, { counted: true }),
-    leaseMs,
-  );
+  const endings = createEndings(leaseMs);
 
-  /** A call that settles one message; a backend that fails leaves it to its lease. */
-  const settle = async (one: Held, call: () => Promise<unknown>): Promise<boolean> => {
+  /** Has a delivery settled by the next step; a backend that fails leaves it to its lease. */
+  const settle = async (
+    delivery: Delivery,
+    end: { how: "ack" | "requeue" | "release" } | { how: "fail"; reason: string },
+  ): Promise<boolean> => {
     try {
-      const outcome = await call();
-      if (outcome !== "stale") return true;
+      const ending: Ending = { ...end, receipt: receiptOf(delivery) };
+      const settled = endings.end(ending, delivery.lease);
+      wake();
+      if (await settled !== "stale") return true;
       metrics.stale_count++;
-      tell({ type: "lost", id: one.delivery.id });
+      tell({ type: "lost", id: delivery.id });
     } catch (error) {
       tell({ type: "error", error });
     }
     return false;
   };
 
-  const giveUp = async (one: Held, reason: string) => {
-    const receipts = [receiptOf(one.delivery)];
-    if (await settle(one, async () => (await backend.fail(queue, receipts, reason))[0])) {
-      metrics.failed_count++;
-      tell({ type: "failed", id: one.delivery.id, reason });
-    }
+  const giveUp = async ({ delivery }: Held, reason: string) => {
+    if (!await settle(delivery, { how: "fail", reason })) return;
+    metrics.failed_count++;
+    tell({ type: "failed", id: delivery.id, reason });
   };
 
-  const putBack = async (one: Held, reason: string | null, attempt: number) => {
-    const { id } = one.delivery;
-    const afterMs = reason === null ? 0 : backoffMs(attempt, backoff);
-    if (reason !== null) {
-      tell({ type: "requeued", id, reason, afterMs });
-      await systemClock.sleep(afterMs, stopping.signal).catch(() => {});
-    }
-    if (one.lost) return;
-    const receipt = receiptOf(one.delivery);
-    const counted = reason !== null;
-    const call = counted
-      ? () => requeues.ack(receipt)
-      : async () => (await backend.requeue(queue, [receipt], { counted }))[0];
-    if (await settle(one, call)) {
-      if (counted) metrics.requeue_count++;
-      else tell({ type: "released", id });
-    }
+  const release = async (delivery: Delivery) => {
+    if (await settle(delivery, { how: "release" })) tell({ type: "released", id: delivery.id });
+  };
+
+  const tryAgain = async (one: Held, reason: string, attempt: number) => {
+    const afterMs = backoffMs(attempt, backoff);
+    tell({ type: "requeued", id: one.delivery.id, reason, afterMs });
+    wake(); // Its handler is free.
+    await systemClock.sleep(afterMs, stopping.signal).catch(() => {});
+    if (!one.lost && await settle(one.delivery, { how: "requeue" })) metrics.requeue_count++;
   };
 
   const work = async (one: Held) => {
     const { delivery, abort } = one;
     const attempt = delivery.attempts + 1;
     if (delivery.attempts >= maxAttempts) {
-      await giveUp(
-        one,
-        `given up after ${delivery.attempts} attempts: each time its worker ended or lost it`,
-      );
       running--;
-      return;
+      const { attempts } = delivery;
+      return await giveUp(
+        one,
+        `given up after ${attempts} attempts: each time its worker ended or lost it`,
+      );
     }
     tell({ type: "started", id: delivery.id, attempt });
     let reason: string | null = null;
-    let failed = false;
     try {
       await handler(delivery, { signal: abort.signal, attempt });
     } catch (error) {
-      failed = true;
       reason = error instanceof Error ? error.message : String(error);
     }
-    // A message that is given up keeps its place among the handlers until it is with the dead letters:
-    // each is a call of its own, and a queue full of them must not become as many calls at once.
-    if (failed && attempt >= maxAttempts && !one.lost && !abort.signal.aborted) {
-      metrics.error_count++;
-      await giveUp(one, reason!);
-      running--;
-      return;
-    }
     running--;
-    wake();
     if (one.lost) {
       metrics.stale_count++;
       return tell({ type: "lost", id: delivery.id });
     }
-    if (!failed) {
-      if (await settle(one, () => acks.ack(receiptOf(delivery)))) {
-        metrics.processed++;
-        tell({ type: "acked", id: delivery.id });
-      }
-      return;
+    if (reason === null) {
+      if (!await settle(delivery, { how: "ack" })) return;
+      metrics.processed++;
+      return tell({ type: "acked", id: delivery.id });
     }
-    if (abort.signal.aborted) return await putBack(one, null, attempt);
+    if (abort.signal.aborted) return await release(delivery);
     metrics.error_count++;
-    await putBack(one, reason!, attempt);
+    if (attempt >= maxAttempts) await giveUp(one, reason);
+    else await tryAgain(one, reason, attempt);
+  };
+
+  const track = (work: Promise<void>, ended: () => void) => {
+    const task = work.catch((error) => tell({ type: "error", error })).finally(() => {
+      ended();
+      tasks.delete(task);
+      wake();
+    });
+    tasks.add(task);
   };
 
   const begin = (delivery: Delivery) => {
     const one: Held = { delivery, abort: new AbortController(), lost: false };
     held.set(delivery.lease, one);
     running++;
-    const task = work(one).catch((error) => tell({ type: "error", error })).finally(() => {
-      held.delete(delivery.lease);
-      tasks.delete(task);
-      wake();
-    });
-    tasks.add(task);
+    track(work(one), () => held.delete(delivery.lease));
   };
 
   const renewAll = async () => {
@@ -229,7 +221,7 @@ export function startWorker(
       // Settled by ourselves meanwhile: no loss.
       if (outcomes[i] !== "stale" || held.get(one.delivery.lease) !== one) return;
       const { lease } = one.delivery;
-      if (acks.isWaiting(lease) || requeues.isWaiting(lease)) return;
+      if (endings.isWaiting(lease)) return;
       one.lost = true;
       one.abort.abort(
         new AgentqError("stale-delivery", `${one.delivery.id} is no longer this worker's`),
@@ -254,51 +246,83 @@ export function startWorker(
     }, ms);
   };
 
-  const pause = (ms: number) =>
-    new Promise<void>((resolve) => {
+  /** Until something may be to do, at most so long. */
+  const pause = (ms: number) => {
+    if (woken) return;
+    return new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
-      wake = () => {
+      endPause = () => {
         clearTimeout(timer);
         resolve();
       };
     });
+  };
+
+  /** Settles what has ended and takes `free` messages; returns how many those were. */
+  const step = async (free: number): Promise<number> => {
+    const batch = endings.next();
+    try {
+      const turn = await backend.settleAndDequeue(queue, batch.endings, {
+        owner,
+        leaseMs,
+        count: free,
+      });
+      batch.settled(turn.settlements);
+      for (const delivery of turn.deliveries) {
+        if (stopping.signal.aborted) track(release(delivery), () => {});
+        else begin(delivery);
+      }
+      return turn.deliveries.length;
+    } catch (error) {
+      if (batch.endings.length === 0) throw error;
+      const againMs = batch.failed(error, isPassing(error));
+      if (againMs > 0) await systemClock.sleep(againMs);
+      return 0;
+    }
+  };
 
   const run = async () => {
     const renewal = every(Math.max(1, leaseMs / 3), renewAll);
     const recovery = every(leaseMs, recover);
+    const yieldNow = yielding();
+    let fatal: { error: unknown } | null = null;
     try {
       let [idle, errors] = [0, 0];
       let first = true;
-      while (!stopping.signal.aborted) {
-        const free = Math.min(concurrency - running, MAX_WAITING + concurrency - held.size);
-        if (free <= 0) {
+      for (;;) {
+        await yieldNow();
+        woken = false;
+        const ending = stopping.signal.aborted || fatal !== null;
+        if (ending && tasks.size === 0) break;
+        const room = Math.min(concurrency - running, MAX_WAITING + concurrency - held.size);
+        const free = ending ? 0 : Math.max(0, room);
+        if (free === 0 && endings.due === 0) {
           await pause(idleMs);
           continue;
         }
         try {
-          if (first) await recover();
+          if (first && !ending) await recover();
           first = false;
-          // A dequeue takes the writer's lock even for nothing: once empty, look before taking.
-          const taken = idle > 0 && await backend.peek(queue) === null
-            ? []
-            : await backend.dequeue(queue, { owner, leaseMs, count: free });
+          // A step takes the writer's lock even for nothing: once empty, look before taking.
+          const look = endings.due === 0 && idle > 0;
+          const taken = look && await backend.peek(queue) === null ? 0 : await step(free);
           errors = 0;
-          if (stopping.signal.aborted) {
-            await backend.requeue(queue, taken.map(receiptOf), { counted: false });
-            break;
-          }
-          taken.forEach(begin);
-          idle = taken.length > 0 ? 0 : idle + 1;
-          if (untilEmpty && idle > 0 && held.size === 0 && await backend.complete([queue])) break;
-          if (idle > 0) await pause(Math.min(idleMs, 5 * 2 ** Math.min(idle, 10)));
+          if (free === 0) continue;
+          idle = taken > 0 ? 0 : idle + 1;
+          if (taken > 0 || endings.due > 0) continue;
+          if (untilEmpty && held.size === 0 && await backend.complete([queue])) break;
+          await pause(Math.min(idleMs, 5 * 2 ** Math.min(idle, 10)));
         } catch (error) {
-          if (!isPassing(error)) throw error;
+          if (!isPassing(error)) {
+            fatal = { error };
+            continue;
+          }
           tell({ type: "error", error });
           await pause(Math.min(MAX_ERROR_PAUSE_MS, 100 * 2 ** Math.min(errors++, 10)));
         }
       }
+      if (fatal !== null) throw fatal.error;
     } finally {
-      while (tasks.size > 0) await Promise.all(tasks);
       clearInterval(renewal);
       clearInterval(recovery);
     }
@@ -331,4 +355,23 @@ export function startWorker(
 function isPassing(error: unknown): boolean {
   if (!(error instanceof AgentqError)) return false;
   return error.retryable || isAgentqError(error, "backend-outcome-unknown", "commit-uncertain");
+}
+
+const TURN_MS = 50;
+
+/**
+ * Lets the event loop turn from time to time: a backend and a handler that never wait for anything would
+ * otherwise keep timers and signals from being heard.
+ */
+function yielding(): () => Promise<void> | undefined {
+  let last = performance.now();
+  return () => {
+    if (performance.now() - last < TURN_MS) return undefined;
+    return new Promise((resolve) =>
+      setImmediate(() => {
+        last = performance.now();
+        resolve();
+      })
+    );
+  };
 }

@@ -7,6 +7,7 @@ import { claim, renew } from "./operations/claim.ts";
 import { enqueueMany } from "./operations/enqueue.ts";
 import { listFailed, pruneFailed, retryFailed, showFailed } from "./operations/failed.ts";
 import { ack, quarantine, release, requeue } from "./operations/finish.ts";
+import { finishAndClaim } from "./operations/turn.ts";
 import { migrate } from "./operations/migrate.ts";
 import { clearQueue, createQueue, listQueues, removeQueue } from "./operations/queues.ts";
 import type { Store, StoreOptions } from "./types.ts";
@@ -34,6 +35,8 @@ export async function openStore(root: string, options: StoreOptions = {}): Promi
     },
     enqueueMany: (queue, entries) => enqueueMany(context, queue, entries),
     claim: (queue, claimOptions) => claim(context, queue, claimOptions),
+    finishAndClaim: (queue, endings, claimOptions) =>
+      finishAndClaim(context, queue, endings, claimOptions),
     renew: (receipts, owner) => renew(context, receipts, owner),
     migrate: (held, fn, migrateOptions) => migrate(context, held, fn, migrateOptions),
     ack: (...receipts) => ack(context, receipts),

@@ -169,8 +169,20 @@ export interface ClaimOptions {
   id?: string;
   /** At most so many of the oldest pending messages. Default 1. */
   count?: number;
-  /** Kept with each claimed reference, at most 1 KiB as JSON. */
-  owner?: Json;
+  /** Kept with each claimed reference, at most 1 KiB as JSON. A function is asked under the lock. */
+  owner?: Json | (() => Json);
+}
+
+/** How one claim ends; the same as `ack`, `requeue`, `release` and `quarantine` by themselves. */
+export type ClaimEnding =
+  | { readonly how: "ack" | "requeue" | "release"; readonly receipt: Receipt }
+  /** The dead letter has the message's id, or that with the first free number (`id.2`). */
+  | { readonly how: "quarantine"; readonly receipt: Receipt; readonly reason: string };
+
+export interface FinishedAndClaimed {
+  /** `stale`: the receipt held nothing any more, and nothing happened. */
+  readonly outcomes: ("done" | "stale" | "superseded")[];
+  readonly claims: Claim[];
 }
 
 export interface MessageFilter {
@@ -219,8 +231,20 @@ export interface Store {
   enqueueMany(queue: string, entries: readonly EnqueueEntry[]): Promise<Receipt[]>;
   /** Oldest pending → claimed. */
   claim(queue: string, options?: ClaimOptions): Promise<Claim[]>;
-  /** Replaces the owner note of claims that the receipts still hold (`stale-generation` otherwise). */
-  renew(receipts: readonly Receipt[], owner: Json): Promise<Receipt[]>;
+  /**
+   * Ends claims, each by itself, then claims the oldest pending messages (none for `count` 0): one
+   * commit for all of it.
+   */
+  finishAndClaim(
+    queue: string,
+    endings: readonly ClaimEnding[],
+    options?: Omit<ClaimOptions, "id">,
+  ): Promise<FinishedAndClaimed>;
+  /**
+   * Replaces the owner note of claims that the receipts still hold (`stale-generation` otherwise). A
+   * function is asked under the lock.
+   */
+  renew(receipts: readonly Receipt[], owner: Json | (() => Json)): Promise<Receipt[]>;
   /** Replaces a claim's payload by what `fn` makes of it, outside the lock; the generation stays. */
   migrate(
     claim: Claim,

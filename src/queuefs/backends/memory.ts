@@ -11,6 +11,7 @@ import type {
   DeadLetter,
   Delivery,
   DequeueOptions,
+  Ending,
   NewMessage,
   QueueBackend,
   QueueCounts,
@@ -84,20 +85,80 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     return "pending";
   };
 
+  const settleOne = (
+    queue: Queue,
+    receipt: Receipt,
+    apply: (queue: Queue, claim: Claim) => Settlement,
+  ): Settlement => {
+    const claim = queue.processing.get(receipt.id);
+    if (claim === undefined) return "stale";
+    const current = "lease" in receipt
+      ? claim.lease === receipt.lease
+      : ownsLease(claim.owner, receipt.owner);
+    return current ? apply(queue, claim) : "stale";
+  };
   const settle = async (
     name: string,
     receipts: readonly Receipt[],
     apply: (queue: Queue, claim: Claim) => Settlement,
   ): Promise<Settlement[]> => {
     const queue = open(name);
-    return receipts.map((receipt) => {
-      const claim = queue.processing.get(receipt.id);
-      if (claim === undefined) return "stale";
-      const current = "lease" in receipt
-        ? claim.lease === receipt.lease
-        : ownsLease(claim.owner, receipt.owner);
-      return current ? apply(queue, claim) : "stale";
+    return receipts.map((receipt) => settleOne(queue, receipt, apply));
+  };
+
+  const acked = (queue: Queue, { entry }: Claim): Settlement => {
+    queue.processing.delete(entry.id);
+    return "done";
+  };
+  const requeued = (counted: boolean) => (queue: Queue, { entry }: Claim): Settlement => {
+    queue.processing.delete(entry.id);
+    if (queue.pending.has(entry.id)) return "superseded";
+    if (counted) append(queue, entry.id, entry.data, entry.attempts + 1);
+    else giveBack(queue, entry);
+    return "done";
+  };
+  const failed = (name: string, reason: string) => (queue: Queue, { entry }: Claim): Settlement => {
+    queue.processing.delete(entry.id);
+    const failedId = freeFailedId(entry.id, (id) => queue.failed.has(id));
+    queue.failed.set(failedId, {
+      failedId,
+      queue: name,
+      id: entry.id,
+      reason,
+      attempts: entry.attempts + 1,
+      failedAt: clock().wall,
+      data: entry.data,
+      raw: null,
     });
+    return "done";
+  };
+  const end = (name: string, ending: Ending) =>
+    ending.how === "ack"
+      ? acked
+      : ending.how === "fail"
+      ? failed(name, ending.reason)
+      : requeued(ending.how === "requeue");
+
+  const take = (queue: Queue, { owner, leaseMs, count = 1 }: DequeueOptions): Delivery[] => {
+    const now = clock();
+    const deliveries: Delivery[] = [];
+    for (const entry of nextPending(queue, count)) {
+      entry.gone = true;
+      queue.pending.delete(entry.id);
+      const lease = `${++sequence}.${owner}`;
+      queue.processing.set(entry.id, {
+        entry,
+        lease,
+        owner,
+        grantedBoot: now.boot,
+        grantedWall: now.wall,
+        lengthMs: leaseMs,
+      });
+      const { id, data, attempts } = entry;
+      deliveries.push({ id, data: copy(data), attempts, lease });
+    }
+    sweep(queue);
+    return deliveries;
   };
 
   const counts = (queue: Queue): QueueCounts => ({
@@ -137,57 +198,18 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
         return id;
       });
     },
-    dequeue: async (name: string, { owner, leaseMs, count = 1 }: DequeueOptions) => {
-      const queue = open(name);
-      const now = clock();
-      const deliveries: Delivery[] = [];
-      for (const entry of nextPending(queue, count)) {
-        entry.gone = true;
-        queue.pending.delete(entry.id);
-        const lease = `${++sequence}.${owner}`;
-        queue.processing.set(entry.id, {
-          entry,
-          lease,
-          owner,
-          grantedBoot: now.boot,
-          grantedWall: now.wall,
-          lengthMs: leaseMs,
-        });
-        const { id, data, attempts } = entry;
-        deliveries.push({ id, data: copy(data), attempts, lease });
-      }
-      sweep(queue);
-      return deliveries;
-    },
-    ack: (name, receipts) =>
-      settle(name, receipts, (queue, claim) => {
-        queue.processing.delete(claim.entry.id);
-        return "done";
-      }),
+    dequeue: async (name, options) => take(open(name), options),
+    ack: (name, receipts) => settle(name, receipts, acked),
     requeue: (name, receipts, { counted = true }: RequeueOptions = {}) =>
-      settle(name, receipts, (queue, { entry }) => {
-        queue.processing.delete(entry.id);
-        if (queue.pending.has(entry.id)) return "superseded";
-        if (counted) append(queue, entry.id, entry.data, entry.attempts + 1);
-        else giveBack(queue, entry);
-        return "done";
-      }),
-    fail: (name, receipts, reason) =>
-      settle(name, receipts, (queue, { entry }) => {
-        queue.processing.delete(entry.id);
-        const failedId = freeFailedId(entry.id, (id) => queue.failed.has(id));
-        queue.failed.set(failedId, {
-          failedId,
-          queue: name,
-          id: entry.id,
-          reason,
-          attempts: entry.attempts + 1,
-          failedAt: clock().wall,
-          data: entry.data,
-          raw: null,
-        });
-        return "done";
-      }),
+      settle(name, receipts, requeued(counted)),
+    fail: (name, receipts, reason) => settle(name, receipts, failed(name, reason)),
+    settleAndDequeue: async (name, endings, options) => {
+      const queue = open(name);
+      const settlements = endings.map((ending) =>
+        settleOne(queue, ending.receipt, end(name, ending))
+      );
+      return { settlements, deliveries: take(queue, options) };
+    },
     renew: (name, receipts, leaseMs) => {
       const now = clock();
       return settle(name, receipts, (_, claim) => {

@@ -36,7 +36,10 @@ export function pendingAlready(queue: string, failedId: string): AgentqError {
 /** A dead letter's id: the message's own, or with the first free number where that is taken. */
 export function freeFailedId(id: string, taken: (failedId: string) => boolean): string {
   if (!taken(id)) return id;
-  for (let n = 2;; n++) if (!taken(`${id}.${n}`)) return `${id}.${n}`;
+  for (let n = 2;; n++) {
+    const name = `${id.slice(0, 99 - String(n).length)}.${n}`; // As long as an id may be, at most.
+    if (!taken(name)) return name;
+  }
 }
 
 /** Throws `stale-delivery` when a settlement did nothing, naming every such message. */

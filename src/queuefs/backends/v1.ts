@@ -103,6 +103,28 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     };
   };
 
+  const dequeue = async (name: string, count: number): Promise<Delivery[]> => {
+    const queue = await open(name);
+    const deliveries: Delivery[] = [];
+    while (deliveries.length < count) {
+      const want = count - deliveries.length;
+      const claims = await queue.claim({ count: want });
+      for (const { id, payload, unreadable } of claims) {
+        if (unreadable !== null) await queue.fail(id);
+        else {deliveries.push({
+            id,
+            data: fromV1Payload(payload as Json),
+            lease: LEASE,
+            attempts: 0,
+          });}
+      }
+      if (claims.length < want) break;
+    }
+    return deliveries;
+  };
+
+  const noWayBack = cannot("put a message back");
+
   return {
     kind: "v1",
     label: `v1:${root}`,
@@ -123,27 +145,26 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
       for (const { id, payload } of rows) await queue.enqueue(id, payload);
       return rows.map(({ id }) => id);
     },
-    dequeue: async (name, { count = 1 }) => {
-      const queue = await open(name);
-      const deliveries: Delivery[] = [];
-      while (deliveries.length < count) {
-        const want = count - deliveries.length;
-        const claims = await queue.claim({ count: want });
-        for (const { id, payload, unreadable } of claims) {
-          if (unreadable !== null) await queue.fail(id);
-          else {deliveries.push({
-              id,
-              data: fromV1Payload(payload as Json),
-              lease: LEASE,
-              attempts: 0,
-            });}
-        }
-        if (claims.length < want) break;
+    dequeue: (name, { count = 1 }) => dequeue(name, count),
+    // v1 has no commit for both: one after the other.
+    settleAndDequeue: async (name, endings, { count = 1 }) => {
+      if (endings.some(({ how }) => how === "requeue" || how === "release")) {
+        return await noWayBack();
       }
-      return deliveries;
+      const settlements: Settlement[] = [];
+      for (const { how, receipt } of endings) {
+        settlements.push(
+          ...await settle(
+            name,
+            [receipt],
+            (queue, id) => how === "ack" ? queue.ack(id) : queue.fail(id),
+          ),
+        );
+      }
+      return { settlements, deliveries: await dequeue(name, count) };
     },
     ack: (name, receipts) => settle(name, receipts, (queue, id) => queue.ack(id)),
-    requeue: cannot("put a message back"),
+    requeue: noWayBack,
     fail: (name, receipts) => settle(name, receipts, (queue, id) => queue.fail(id)),
     renew: cannot("renew a lease: they have none"),
     peek: async (name) => {

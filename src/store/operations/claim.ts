@@ -13,36 +13,46 @@ export async function claim(
   queue: string,
   options: ClaimOptions = {},
 ): Promise<Claim[]> {
-  const { id, count = 1, owner } = options;
+  const { id, count = 1 } = options;
   assertQueueName(queue);
   if (id !== undefined) assertId(id);
-  assertOwner(owner);
+  if (typeof options.owner !== "function") assertOwner(options.owner);
   return await transact(context, (transaction) => {
-    const { state } = transaction;
-    if (id !== undefined) {
-      const slot = getSlot(state, queue, id);
-      if (slot.claimed !== null) return [handOut(transaction, queue, id, slot.claimed)];
-      return slot.pending === null ? [] : [take(transaction, queue, id, slot.pending, owner)];
-    }
-    return oldestPending(state, queue, count).map(([oldest, reference]) =>
-      take(transaction, queue, oldest, reference, owner)
-    );
+    if (id === undefined) return takeOldest(transaction, queue, count, options.owner);
+    const slot = getSlot(transaction.state, queue, id);
+    if (slot.claimed !== null) return [handOut(transaction, queue, id, slot.claimed)];
+    if (slot.pending === null) return [];
+    return [take(transaction, queue, id, slot.pending, noteNow(options.owner))];
   });
+}
+
+/** Claims the oldest pending messages inside a transaction. */
+export function takeOldest(
+  transaction: Transaction,
+  queue: string,
+  count: number,
+  owner: ClaimOptions["owner"],
+): Claim[] {
+  const oldest = oldestPending(transaction.state, queue, count);
+  if (oldest.length === 0) return [];
+  const note = noteNow(owner);
+  return oldest.map(([id, reference]) => take(transaction, queue, id, reference, note));
 }
 
 /** Replaces the owner's note on claims that the receipts still hold. All or none. */
 export async function renew(
   context: StoreContext,
   receipts: readonly Receipt[],
-  owner: Json,
+  owner: Json | (() => Json),
 ): Promise<Receipt[]> {
-  assertOwner(owner);
+  if (typeof owner !== "function") assertOwner(owner);
   if (receipts.length === 0) return [];
   return await transact(context, (transaction) => {
+    const note = noteNow(owner);
     const held = receipts.map((receipt) => heldReference(transaction.state, receipt));
     transaction.change();
     return receipts.map(({ queue, id }, index) => {
-      const claimed = withOwner(held[index]!, owner);
+      const claimed = withOwner(held[index]!, note);
       setSlot(transaction.state, queue, id, { claimed });
       return makeReceipt(context.storeId, queue, id, claimed, transaction.revision);
     });
@@ -105,6 +115,13 @@ function handOut(transaction: Transaction, queue: string, id: string, claimed: R
 function withOwner(reference: Reference, owner: Json | undefined): Reference {
   const { owner: _previous, ...rest } = reference;
   return owner === undefined ? rest : { ...rest, owner };
+}
+
+/** A function is asked here, under the lock: what it says of the time is then not older than the claim. */
+function noteNow(owner: ClaimOptions["owner"]): Json | undefined {
+  const note = typeof owner === "function" ? owner() : owner;
+  assertOwner(note);
+  return note;
 }
 
 function assertOwner(owner: Json | undefined): void {

@@ -12,12 +12,15 @@ export async function ack(context: StoreContext, receipts: readonly Receipt[]): 
   if (unique.length === 0) return;
   await transact(context, (transaction) => {
     const held = unique.map((receipt) => heldReference(transaction.state, receipt));
-    transaction.change();
-    unique.forEach(({ queue, id }, index) => {
-      transaction.releaseObject(held[index]!.object);
-      setSlot(transaction.state, queue, id, { claimed: null });
-    });
+    unique.forEach((receipt, index) => dropHeld(transaction, receipt, held[index]!));
   });
+}
+
+/** Acknowledges one claim inside a transaction. */
+export function dropHeld(transaction: Transaction, receipt: Receipt, held: Reference): void {
+  transaction.change();
+  transaction.releaseObject(held.object);
+  setSlot(transaction.state, receipt.queue, receipt.id, { claimed: null });
 }
 
 /** Claimed → pending at the end of the queue, attempts + 1, all or none. */
@@ -29,18 +32,25 @@ export async function requeue(
   if (unique.length === 0) return [];
   return await transact(context, (transaction) => {
     const held = unique.map((receipt) => heldReference(transaction.state, receipt));
-    transaction.change();
-    return unique.map((receipt, index) => {
-      const { ordinal: _place, ...rest } = held[index]!;
-      const reference: Reference = {
-        ...rest,
-        seq: transaction.revision,
-        attempts: rest.attempts + 1,
-        ...(index === 0 ? {} : { ordinal: index }),
-      };
-      return giveBack(transaction, receipt.queue, receipt.id, reference);
-    });
+    return unique.map((receipt, index) => sendBack(transaction, receipt, held[index]!, index));
   });
+}
+
+/** Puts one claim at the end inside a transaction; `ordinal` is its place among those of this one. */
+export function sendBack(
+  transaction: Transaction,
+  receipt: Receipt,
+  held: Reference,
+  ordinal: number,
+): ReturnOutcome {
+  const { ordinal: _place, ...rest } = held;
+  const reference: Reference = {
+    ...rest,
+    seq: transaction.revision,
+    attempts: rest.attempts + 1,
+    ...(ordinal === 0 ? {} : { ordinal }),
+  };
+  return giveBack(transaction, receipt.queue, receipt.id, reference);
 }
 
 /** Claimed → pending at its old place in the order. */
@@ -62,8 +72,6 @@ export async function release(
         id: receipt.id,
         reference: heldReference(state, receipt),
       }));
-    if (chosen.length === 0) return [];
-    transaction.change();
     return chosen.map(({ queue, id, reference }) =>
       giveBack(transaction, queue, id, { ...reference, attempts: reference.attempts + more })
     );
@@ -71,13 +79,14 @@ export async function release(
 }
 
 /** Where a newer pending generation exists it wins, and the returned one is gone. */
-function giveBack(
+export function giveBack(
   transaction: Transaction,
   queue: string,
   id: string,
   claimed: Reference,
 ): ReturnOutcome {
   const { state, context, revision } = transaction;
+  transaction.change();
   const { owner: _owner, ...reference } = claimed;
   const receipt = makeReceipt(context.storeId, queue, id, reference, revision);
   if (getSlot(state, queue, id).pending !== null) {
@@ -102,7 +111,6 @@ export async function quarantine(
 ): Promise<FailedEntry> {
   const failedId = options.failedId ?? receipt.id;
   assertId(failedId);
-  const reason = shortened(options.reason);
   return await transact(context, (transaction) => {
     const { state } = transaction;
     const existing = state.failed.get(failedId);
@@ -121,21 +129,32 @@ export async function quarantine(
         { hint: "Give another failed ID, or retry or prune that one.", details: { failedId } },
       );
     }
-    const record = {
-      queue: receipt.queue,
-      id: receipt.id,
-      generation: held.generation,
-      object: held.object,
-      reason,
-      attempts: held.attempts,
-      ...(held.encoding === undefined ? {} : { encoding: held.encoding }),
-      ...(held.deliveries === undefined ? {} : { deliveries: held.deliveries }),
-    };
-    transaction.change();
-    setFailed(state, failedId, record);
-    setSlot(state, receipt.queue, receipt.id, { claimed: null });
-    return { failedId, ...record };
+    return buryHeld(transaction, receipt, held, failedId, options.reason);
   });
+}
+
+/** Moves one claim to the failed index inside a transaction; `failedId` must be free. */
+export function buryHeld(
+  transaction: Transaction,
+  receipt: Receipt,
+  held: Reference,
+  failedId: string,
+  reason: string,
+): FailedEntry {
+  const record = {
+    queue: receipt.queue,
+    id: receipt.id,
+    generation: held.generation,
+    object: held.object,
+    reason: shortened(reason),
+    attempts: held.attempts,
+    ...(held.encoding === undefined ? {} : { encoding: held.encoding }),
+    ...(held.deliveries === undefined ? {} : { deliveries: held.deliveries }),
+  };
+  transaction.change();
+  setFailed(transaction.state, failedId, record);
+  setSlot(transaction.state, receipt.queue, receipt.id, { claimed: null });
+  return { failedId, ...record };
 }
 
 /** Long reasons (a command's whole output) are cut: the state holds all of them. */

@@ -98,12 +98,6 @@ function watched(backend: QueueBackend, leaseMs: number) {
     receipts.map((receipt) => "lease" in receipt ? receipt.lease : "");
   const watching: QueueBackend = {
     ...backend,
-    dequeue: async (queue, options) => {
-      const at = performance.now();
-      const taken = await backend.dequeue(queue, options);
-      for (const { lease } of taken) granted.set(lease, at);
-      return taken;
-    },
     renew: async (queue, receipts, leaseMs) => {
       const at = performance.now();
       const outcomes = await backend.renew(queue, receipts, leaseMs);
@@ -114,15 +108,18 @@ function watched(backend: QueueBackend, leaseMs: number) {
       });
       return outcomes;
     },
-    ack: async (queue, receipts) => {
-      for (const lease of leases(receipts)) settling.add(lease);
+    settleAndDequeue: async (queue, endings, options) => {
+      const at = performance.now();
+      const ended = leases(endings.map(({ receipt }) => receipt));
+      for (const lease of ended) settling.add(lease);
       try {
-        const outcomes = await backend.ack(queue, receipts);
-        leases(receipts).forEach((lease, i) => outcomes[i] === "stale" ? stale(lease) : 0);
-        return outcomes;
+        const turn = await backend.settleAndDequeue(queue, endings, options);
+        ended.forEach((lease, i) => turn.settlements[i] === "stale" ? stale(lease) : 0);
+        for (const { lease } of turn.deliveries) granted.set(lease, at);
+        return turn;
       } catch (error) {
         // Perhaps it was executed: what the next attempt hears says nothing.
-        for (const lease of leases(receipts)) granted.delete(lease);
+        for (const lease of ended) granted.delete(lease);
         throw error;
       }
     },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { after, describe, test } from "node:test";
 import fc from "fast-check";
-import type { Delivery, QueueBackend, Receipt } from "../../../src/queuefs/contract.ts";
+import type { Delivery, Ending, QueueBackend, Receipt } from "../../../src/queuefs/contract.ts";
 import { callerOwner, workerOwner } from "../../../src/queuefs/owner.ts";
 import { bytes, until } from "./redis.ts";
 
@@ -46,6 +46,9 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
     };
     const take = async (queue: string, count = 1, leaseMs = 60_000, by = owner) =>
       await backend.dequeue(queue, { owner: by, leaseMs, count });
+    const turn = async (queue: string, endings: Ending[], count: number, leaseMs = 60_000) =>
+      await backend.settleAndDequeue(queue, endings, { owner, leaseMs, count });
+    const ack = (delivery: Delivery): Ending => ({ how: "ack", receipt: receiptOf(delivery) });
     const order = async (queue: string) => {
       const seen: (string | null)[] = [];
       for (let next = await take(queue); next.length > 0; next = await take(queue)) {
@@ -170,6 +173,140 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
         ["done", "stale", "stale", "done"],
       );
       assert.deepEqual(await backend.status(q), { pending: 0, processing: 0 });
+    });
+
+    test("one step acks what is done and takes the next", async () => {
+      const q = await queue();
+      await put(q, "a", "b", "c");
+      const first = await turn(q, [], 1);
+      assert.deepEqual(first.settlements, []);
+      assert.deepEqual(first.deliveries.map(text), ["a"]);
+      const second = await turn(q, [ack(first.deliveries[0]!)], 1);
+      assert.deepEqual(second.settlements, ["done"]);
+      assert.deepEqual(second.deliveries.map(text), ["b"]);
+      assert.equal(second.deliveries[0]!.attempts, 0);
+      assert.deepEqual(await backend.status(q), { pending: 1, processing: 1 });
+      const third = await turn(q, second.deliveries.map(ack), 5);
+      assert.deepEqual([third.settlements, third.deliveries.map(text)], [["done"], ["c"]]);
+      // The queue is empty: the ack is made all the same, and what was taken is a delivery like any other.
+      const [c] = third.deliveries;
+      assert.deepEqual(await backend.renew(q, [receiptOf(c!)], 60_000), ["done"]);
+      assert.deepEqual(await turn(q, [ack(c!)], 1), { settlements: ["done"], deliveries: [] });
+      assert.equal(await backend.complete([q]), true);
+      assert.deepEqual(await turn(q, [], 1), { settlements: [], deliveries: [] });
+    });
+
+    test("a step for no message takes none; without endings it settles none", async () => {
+      const q = await queue();
+      await put(q, "a", "b");
+      const [a] = await take(q);
+      assert.deepEqual(await turn(q, [], 0), { settlements: [], deliveries: [] });
+      assert.deepEqual(await backend.status(q), { pending: 1, processing: 1 });
+      assert.deepEqual(await turn(q, [ack(a!)], 0), { settlements: ["done"], deliveries: [] });
+      assert.deepEqual(await backend.status(q), { pending: 1, processing: 0 });
+    });
+
+    test("stale deliveries in a step are named, not acked, and hold up nothing", async () => {
+      const q = await queue();
+      await put(q, "a", "b", "c", "d");
+      const [a, b, c] = await take(q, 3);
+      await backend.requeue(q, [receiptOf(a!)]); // Behind d: taken again below.
+      await backend.ack(q, [receiptOf(b!)]);
+      const made: Ending = { how: "ack", receipt: { id: c!.id, lease: a!.lease } };
+      const { settlements, deliveries } = await turn(
+        q,
+        [ack(a!), ack(b!), made, ack(c!), ack(c!)],
+        2,
+      );
+      assert.deepEqual(settlements, ["stale", "stale", "stale", "done", "stale"]);
+      assert.deepEqual(deliveries.map(text), ["d", "a"]);
+      for (const how of ["ack", "requeue", "release", "fail"] as const) {
+        const ending: Ending = { how, receipt: receiptOf(a!), reason: "x" };
+        assert.deepEqual(
+          await turn(q, [ending], 1),
+          { settlements: ["stale"], deliveries: [] },
+          how,
+        );
+      }
+      assert.deepEqual(await backend.status(q), { pending: 0, processing: 2 });
+      assert.deepEqual(await backend.failed.list(q), []);
+      assert.deepEqual((await turn(q, deliveries.map(ack), 1)).settlements, ["done", "done"]);
+    });
+
+    test("a step ends deliveries in every way, before it takes", async () => {
+      const q = await queue();
+      await put(q, "acked", "requeued", "released", "failed", "next");
+      const [a, b, c, d] = await take(q, 4);
+      const endings: Ending[] = [
+        ack(a!),
+        { how: "requeue", receipt: receiptOf(b!) },
+        { how: "release", receipt: receiptOf(c!) },
+        { how: "fail", receipt: receiptOf(d!), reason: "the reason" },
+      ];
+      const { settlements, deliveries } = await turn(q, endings, 10);
+      assert.deepEqual(settlements, ["done", "done", "done", "done"]);
+      assert.deepEqual(deliveries.map(text), ["released", "next", "requeued"]);
+      assert.deepEqual(deliveries.map(({ attempts }) => attempts), [0, 0, 1]);
+      const [letter] = await backend.failed.list(q);
+      assert.deepEqual([text(letter), letter!.reason, letter!.attempts], [
+        "failed",
+        "the reason",
+        1,
+      ]);
+      assert.deepEqual(await backend.status(q), { pending: 0, processing: 3 });
+      await turn(q, deliveries.map(ack), 0);
+      assert.equal(await backend.complete([q]), true);
+    });
+
+    test("a step by a caller's name; a newer generation waits until its elder is settled", async () => {
+      const q = await queue();
+      const me = callerOwner("me");
+      await backend.enqueue(q, [{ id: "x", data: bytes("old") }]);
+      await take(q, 1, 60_000, me);
+      await backend.enqueue(q, [{ id: "x", data: bytes("new") }]);
+      assert.deepEqual((await turn(q, [], 1)).deliveries, []);
+      const mine: Ending = { how: "ack", receipt: { id: "x", owner: me } };
+      const { settlements, deliveries } = await turn(q, [mine], 1);
+      assert.deepEqual([settlements, deliveries.map(text)], [["done"], ["new"]]);
+      assert.deepEqual((await turn(q, [mine], 0)).settlements, ["stale"]);
+      for (const how of ["requeue", "release"] as const) {
+        const [held] = await backend.messages(q);
+        assert.equal(held!.state, "processing");
+        await backend.enqueue(q, [{ id: "x", data: bytes(`after ${how}`) }]);
+        const ending: Ending = { how, receipt: { id: "x", owner } };
+        const next = await turn(q, [ending], 1);
+        assert.deepEqual(next.settlements, ["superseded"], how);
+        assert.deepEqual(next.deliveries.map(text), [`after ${how}`]);
+      }
+    });
+
+    test("an id that failed already fails again by a step, each with a name of its own", async () => {
+      const q = await queue();
+      const id = "x".repeat(100);
+      for (const reason of ["one", "two", "three"]) {
+        await backend.enqueue(q, [{ id, data: bytes(reason) }]);
+        const [held] = await take(q);
+        const how = { how: "fail", receipt: receiptOf(held!), reason } as const;
+        if (reason === "three") {
+          assert.deepEqual(await backend.fail(q, [how.receipt], reason), ["done"]);
+        } else assert.deepEqual((await turn(q, [how], 0)).settlements, ["done"]);
+      }
+      const letters = await backend.failed.list(q);
+      assert.deepEqual(letters.map((each) => each.reason), ["one", "two", "three"]);
+      assert.equal(new Set(letters.map(({ failedId }) => failedId)).size, 3);
+      for (const { failedId } of letters) await backend.failed.show(q, failedId);
+      assert.equal(await backend.failed.prune(q), 3);
+    });
+
+    test("what a step took and nobody acked comes back like any other delivery", async () => {
+      const q = await queue();
+      await put(q, "a", "b");
+      const [a] = await take(q);
+      const { deliveries: [b] } = await turn(q, [ack(a!)], 1, 1);
+      await until(async () => (await backend.recover(q)).length === 1);
+      assert.deepEqual((await turn(q, [ack(b!)], 0)).settlements, ["stale"]);
+      const [again] = await take(q);
+      assert.deepEqual([text(again), again!.attempts], ["b", 1]);
     });
 
     test("a lease that isn't one is stale, whatever it looks like", async () => {
@@ -504,6 +641,10 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
         requeue: () => backend.requeue(q, receipt),
         fail: () => backend.fail(q, receipt, "x"),
         renew: () => backend.renew(q, receipt, 1),
+        settleAndDequeue: () => turn(q, [], 1),
+        settleAndDequeueNone: () => turn(q, [], 0),
+        settleAndDequeueAck: () => turn(q, [{ how: "ack", receipt: receipt[0]! }], 0),
+        settleAndDequeueAny: () => turn(q, [{ how: "requeue", receipt: receipt[0]! }], 1),
         peek: () => backend.peek(q),
         status: () => backend.status(q),
         statuses: () => backend.statuses([q]),
@@ -627,6 +768,11 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
             } else if (one) {
               const name = text(one)!;
               model.out.delete(name);
+              if (kind === "turn") {
+                const { deliveries } = await turn(q, [ack(one)], pick % 3);
+                assert.deepEqual(deliveries.map(text), model.pending.splice(0, pick % 3));
+                for (const each of deliveries) model.out.set(text(each)!, each);
+              }
               if (kind === "ack") await backend.ack(q, [receiptOf(one)]);
               if (kind === "fail") await backend.fail(q, [receiptOf(one)], "x");
               if (kind === "requeue") {
@@ -649,6 +795,6 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
 }
 
 const step = fc.tuple(
-  fc.constantFrom("enqueue", "enqueue", "dequeue", "ack", "requeue", "fail"),
+  fc.constantFrom("enqueue", "enqueue", "dequeue", "turn", "ack", "requeue", "fail"),
   fc.nat(10),
 );

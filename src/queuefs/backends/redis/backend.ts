@@ -6,6 +6,7 @@ import { AgentqError } from "../../../errors.ts";
 import type {
   DeadLetter,
   Delivery,
+  DequeueOptions,
   QueueBackend,
   QueueCounts,
   Receipt,
@@ -17,7 +18,8 @@ import { callerPrefix } from "../../owner.ts";
 import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
 import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { RedisAddress } from "./address.ts";
-import { type Argument, connectRedis, type Reply } from "./connection.ts";
+import { type Argument, type CallHead, callHead } from "./call.ts";
+import { connectRedis, type Reply } from "./connection.ts";
 import { basePrefix, redisKeys } from "./keys.ts";
 import { recoverQueue } from "./recover.ts";
 import * as letters from "./scripts/dead-letters.ts";
@@ -35,13 +37,15 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   const names = `${base}names`;
   const keysOf = remember((queue) => {
     const keys = redisKeys(address.prefix, checkQueueName(queue));
-    return { keys, of: new Map<Script, string[]>() };
+    return { keys, of: new Map<Script, CallHead>() };
   });
   const run = (script: Script, queue: string, ...args: Argument[]) => {
     const { keys, of } = keysOf(queue);
-    let used = of.get(script);
-    if (used === undefined) of.set(script, used = script.keys.map((key) => keys[key]));
-    return connection.run(script, queue, used, [queue, ...args]);
+    let head = of.get(script);
+    if (head === undefined) {
+      of.set(script, head = callHead(script, script.keys.map((key) => keys[key]), [queue]));
+    }
+    return connection.run(head, queue, args);
   };
   /** When something that is repeated from time to time was said last: of a queue, of an owner. */
   const touched = remember(() => ({ at: -Infinity }));
@@ -51,7 +55,11 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       prefix === undefined || isInTree(name, prefix)
     ).sort();
   const statuses = async (wanted: readonly string[]): Promise<Map<string, QueueCounts>> => {
-    const reply = await connection.run(queues.STATUSES, "", [base, names], wanted) as Reply[];
+    const reply = await connection.run(
+      callHead(queues.STATUSES, [base, names]),
+      "",
+      wanted,
+    ) as Reply[];
     return new Map(
       groups(reply, 3).map(([queue, pending, processing]) => [
         text(queue),
@@ -77,22 +85,58 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     return { ...deadLetter(queue, reply), bytes: (reply[2] as Uint8Array | null) ?? "" };
   };
 
+  /** For how long to say now that an owner is alive (null: it was said lately), and that it was said. */
+  const heartbeat = ({ owner, leaseMs }: DequeueOptions) => {
+    // Said for twice as long as it is kept.
+    const [last, clock, ms] = [alive(owner), performance.now(), Math.max(leaseMs, ALIVE_MS)];
+    const due = last.leaseMs !== leaseMs || clock - last.at >= ms / 2;
+    return {
+      say: due ? ms * 2 : null,
+      told: () => {
+        if (due) [last.at, last.leaseMs] = [clock, leaseMs];
+      },
+    };
+  };
+  const bury = async (queue: string, unreadable: readonly Unreadable[]) => {
+    for (const { receipt, problem } of unreadable) {
+      await settle(life.FAIL, queue, [receipt], problem);
+    }
+  };
+  const dequeue = async (queue: string, options: DequeueOptions): Promise<Delivery[]> => {
+    const { owner, leaseMs, count = 1 } = options;
+    const all: Delivery[] = [];
+    while (all.length < count) {
+      const want = count - all.length;
+      const { say, told } = heartbeat(options);
+      const taken = say === null
+        ? await run(life.DEQUEUE, queue, want, owner, leaseMs) as Reply[]
+        : await run(life.DEQUEUE_ALIVE, queue, want, owner, leaseMs, say) as Reply[];
+      if (taken.length > 0) told();
+      const { deliveries, unreadable } = read(taken, owner);
+      all.push(...deliveries);
+      await bury(queue, unreadable);
+      if (deliveries.length + unreadable.length < want) break;
+    }
+    return all;
+  };
+
   return {
     kind: "redis",
     label: address.label,
     create: async (queue) => {
       const { keys } = keysOf(queue);
       const made = await connection.run(
-        queues.CREATE,
+        callHead(queues.CREATE, [keys.names, keys.meta]),
         queue,
-        [keys.names, keys.meta],
         [queue, seconds()],
       );
       return made === 1;
     },
     remove: async (queue) => {
       checkQueueName(queue);
-      const removed = await connection.run(queues.REMOVE, queue, [base, names], [queue]) as Reply[];
+      const removed = await connection.run(callHead(queues.REMOVE, [base, names]), queue, [
+        queue,
+      ]) as Reply[];
       if (removed.length === 0) {
         throw new AgentqError("queue-not-found", `there is no queue ${quoted(queue)}`);
       }
@@ -124,31 +168,46 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       }
       return rows.map(({ id }) => id);
     },
-    dequeue: async (queue, { owner, leaseMs, count = 1 }) => {
-      const deliveries: Delivery[] = [];
-      while (deliveries.length < count) {
-        const want = count - deliveries.length;
-        // How long other programs are to leave the owner alone: said for twice as long as it is kept.
-        const [told, clock, ms] = [alive(owner), performance.now(), Math.max(leaseMs, ALIVE_MS)];
-        const say = told.leaseMs !== leaseMs || clock - told.at >= ms / 2;
-        const script = say ? life.DEQUEUE_ALIVE : life.DEQUEUE;
-        const more = say ? [ms * 2] : [];
-        const reply = await run(script, queue, want, owner, leaseMs, ...more) as Reply[];
-        const taken = groups(reply, 4);
-        if (say && taken.length > 0) [told.at, told.leaseMs] = [clock, leaseMs];
-        for (const [idBytes, payload, number, attempts] of taken) {
-          const id = text(idBytes);
-          const lease = `${text(number)}.${owner}`;
-          const decoded = decodeEnvelope(payload as Uint8Array | null);
-          if ("data" in decoded) {
-            deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
-          } else {
-            await settle(life.FAIL, queue, [{ id, lease }], decoded.problem);
+    dequeue,
+    settleAndDequeue: async (queue, endings, options) => {
+      const { count = 1 } = options;
+      const acks = endings.every(({ how }) => how === "ack");
+      const script = acks ? life.ACK_DEQUEUE : life.SETTLE_DEQUEUE;
+      const args = acks
+        ? endings.flatMap(({ receipt }) => receiptArguments(receipt))
+        : endings.flatMap((ending) => [
+          ending.how,
+          ending.how === "fail" ? ending.reason.toWellFormed() : "",
+          ...receiptArguments(ending.receipt),
+        ]);
+      const { say, told } = heartbeat(options);
+      const { owner, leaseMs } = options;
+      const [outcomes, taken] = await run(
+        script,
+        queue,
+        count,
+        owner,
+        leaseMs,
+        say ?? "",
+        ...args,
+      ) as [number[], Reply[]];
+      if (taken.length > 0) told();
+      const settlements = outcomes.map((outcome) => OUTCOMES[outcome]!);
+      const { deliveries, unreadable } = read(taken, owner);
+      if (unreadable.length > 0) {
+        // Calls of their own: should one fail, what was done and taken is still to be told. The rest
+        // stays in processing until its lease runs out.
+        try {
+          await bury(queue, unreadable);
+          const want = count - deliveries.length;
+          if (deliveries.length + unreadable.length === count) {
+            deliveries.push(...await dequeue(queue, { ...options, count: want }));
           }
+        } catch {
+          // The next call meets it again.
         }
-        if (taken.length < want) break;
       }
-      return deliveries;
+      return { settlements, deliveries };
     },
     ack: (queue, receipts) => settle(life.ACK, queue, receipts),
     requeue: (queue, receipts, { counted = true } = {}) =>
@@ -241,6 +300,28 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     },
     close: () => connection.close(),
   };
+}
+
+interface Unreadable {
+  readonly receipt: Receipt;
+  readonly problem: string;
+}
+
+/** What a script has taken: four values a delivery. */
+function read(
+  taken: Reply[],
+  owner: string,
+): { deliveries: Delivery[]; unreadable: Unreadable[] } {
+  const [deliveries, unreadable]: [Delivery[], Unreadable[]] = [[], []];
+  for (const [idBytes, payload, number, attempts] of groups(taken, 4)) {
+    const id = text(idBytes);
+    const lease = `${text(number)}.${owner}`;
+    const decoded = decodeEnvelope(payload as Uint8Array | null);
+    if ("data" in decoded) {
+      deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
+    } else unreadable.push({ receipt: { id, lease }, problem: decoded.problem });
+  }
+  return { deliveries, unreadable };
 }
 
 const OUTCOMES: readonly Settlement[] = ["stale", "done", "superseded"];

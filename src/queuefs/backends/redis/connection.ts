@@ -8,31 +8,23 @@
  * once; again only where the server itself answered that it did nothing (NOSCRIPT, LOADING, READONLY
  * after a failover, …), or where the script only reads.
  */
-import type { Buffer } from "node:buffer";
 import process from "node:process";
-import { Cluster, Command, Redis } from "ioredis";
+import { Cluster, type Command, Redis } from "ioredis";
 import { AgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
+import { type Argument, Call, type CallHead, callKnown, callSource } from "./call.ts";
 import { callFault, connectFault, isFinal, isPassing } from "./faults.ts";
-import type { Script } from "./scripts/prelude.ts";
 
 /** An answer with bulk strings as bytes. */
 export type Reply = Uint8Array | number | null | Reply[];
 
 export interface RedisConnection {
   /** Runs a script; `queue` is for messages. */
-  run(
-    script: Script,
-    queue: string,
-    keys: readonly string[],
-    args: readonly Argument[],
-  ): Promise<Reply>;
+  run(head: CallHead, queue: string, args: readonly Argument[]): Promise<Reply>;
   /** The members of a set. */
   members(key: string): Promise<string[]>;
   close(): Promise<void>;
 }
-
-export type Argument = string | number | Uint8Array;
 
 /** What of ioredis is used, of a single client and of a cluster alike. */
 interface Client {
@@ -93,14 +85,10 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
   };
 
   return {
-    run: (script, queue, keys, args) => {
-      const make = (name: string, which: string) => () =>
-        new Call(name, [which, keys.length, ...keys, ...args] as (string | number | Buffer)[], {
-          replyEncoding: null,
-        });
-      const known = make("evalsha", script.sha);
-      const source = make("eval", script.source);
-      return call(script.name, queue, script.readOnly, known, source) as Promise<Reply>;
+    run: (head, queue, args) => {
+      const { name, readOnly } = head.script;
+      const known = () => callKnown(head, args);
+      return call(name, queue, readOnly, known, () => callSource(head, args)) as Promise<Reply>;
     },
     members: (key) =>
       call(
@@ -125,12 +113,6 @@ const RETRY_MS = 50;
 
 function isAnswer(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";
-}
-
-/** A command whose time {@link timeLimits} watches: it needs no timer of its own, nor diagnostics. */
-class Call extends Command {
-  override isTraced = true;
-  override setTimeout(): void {}
 }
 
 /** One timer for all calls that are under way: the oldest is the first whose time is over. */

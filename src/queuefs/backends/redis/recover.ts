@@ -11,7 +11,8 @@ import { Buffer } from "node:buffer";
 import type { Recovered } from "../../contract.ts";
 import { judgeLease } from "../../lease.ts";
 import { parseOwner } from "../../owner.ts";
-import type { Argument, Reply } from "./connection.ts";
+import type { Argument } from "./call.ts";
+import type { Reply } from "./connection.ts";
 import { SURVEY, TAKE_BACK } from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
 

@@ -4,7 +4,7 @@ import type { QueueBackend } from "../../contract.ts";
 import { checkQueueName } from "../../names.ts";
 import { noQueue } from "../shared.ts";
 import { openDatabase, type SqliteOptions } from "./database.ts";
-import { bury, listFailed, pruneFailed, retryFailed, showFailed } from "./dead-letters.ts";
+import { listFailed, pruneFailed, retryFailed, showFailed } from "./dead-letters.ts";
 import * as steps from "./messages.ts";
 
 /** Opens the queues in `file`. Throws `backend-missing`, `backend-corrupt` and the like. */
@@ -54,20 +54,19 @@ export function sqliteBackend(
     list: async (prefix) => db.run(() => all(prefix)),
     enqueue: async (queue, messages) => steps.enqueue(db, name(queue), messages, Date.now()),
     dequeue: async (queue, { owner, leaseMs, count = 1 }) =>
-      steps.dequeue(db, name(queue), { owner, leaseMs, count }, clock()),
+      steps.dequeue(db, name(queue), { owner, leaseMs, count }, clock),
+    settleAndDequeue: async (queue, endings, { owner, leaseMs, count = 1 }) =>
+      steps.settleAndDequeue(db, name(queue), endings, { owner, leaseMs, count }, clock),
     ack: async (queue, receipts) => steps.ack(db, name(queue), receipts),
     requeue: async (queue, receipts, { counted = true } = {}) =>
       steps.requeue(db, name(queue), receipts, counted),
     fail: async (queue, receipts, reason) =>
       db.write(() => {
         known(queue);
-        return receipts.map((receipt) => {
-          const row = steps.findCurrent(db, queue, receipt);
-          return row !== null && bury(db, row, null, reason, Date.now()) ? "done" : "stale";
-        });
+        return receipts.map((receipt) => steps.failOne(db, queue, receipt, reason));
       }),
     renew: async (queue, receipts, leaseMs) =>
-      steps.renew(db, name(queue), receipts, leaseMs, clock()),
+      steps.renew(db, name(queue), receipts, leaseMs, clock),
     peek: async (queue) => steps.peek(db, name(queue)),
     status: async (queue) => steps.counts(db, name(queue)),
     statuses: async (queues) =>
@@ -86,7 +85,7 @@ export function sqliteBackend(
       }),
     recover: async (queue, { staleMs } = {}) => {
       const queues = queue === null ? db.run(() => all(undefined)) : [name(queue)];
-      return queues.flatMap((each) => steps.recover(db, each, clock(), staleMs));
+      return queues.flatMap((each) => steps.recover(db, each, clock, staleMs));
     },
     failed: {
       list: async (queue, limit = -1) => listFailed(db, known(queue), limit),

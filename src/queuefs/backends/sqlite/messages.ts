@@ -1,13 +1,16 @@
 /** Each step of a message's life as one SQL statement or transaction. */
 import { randomUUID } from "node:crypto";
-import type { LeaseTime } from "../../clock.ts";
+import type { LeaseClock } from "../../clock.ts";
 import type {
   Delivery,
+  DequeueOptions,
+  Ending,
   NewMessage,
   QueueCounts,
   Receipt,
   Recovered,
   Settlement,
+  Turn,
   UnackedMessage,
 } from "../../contract.ts";
 import { judgeLease } from "../../lease.ts";
@@ -77,31 +80,58 @@ const take = (rows: string) =>
 export const TAKE_ONE = take(`= (${NEXT.replace("?2", "1")})`);
 export const TAKE = take(`IN (${NEXT})`);
 
+/** One transaction, in which the lease begins: not before the wait for the lock. */
 export function dequeue(
   db: Database,
   queue: string,
-  options: { owner: string; leaseMs: number; count: number },
-  now: LeaseTime,
+  options: Required<DequeueOptions>,
+  clock: LeaseClock,
+): Delivery[] {
+  return db.write(() => {
+    const deliveries = takeReadable(db, queue, options, clock);
+    if (deliveries.length === 0) requireQueue(db, queue);
+    return deliveries;
+  });
+}
+
+/** Settles, then takes, in one transaction. */
+export function settleAndDequeue(
+  db: Database,
+  queue: string,
+  endings: readonly Ending[],
+  options: Required<DequeueOptions>,
+  clock: LeaseClock,
+): Turn {
+  return db.write(() => {
+    const settlements = endings.map((ending) => end(db, queue, ending));
+    const deliveries = takeReadable(db, queue, options, clock);
+    const nothing = deliveries.length === 0 && settlements.every((each) => each === "stale");
+    if (nothing) requireQueue(db, queue);
+    return { settlements, deliveries };
+  });
+}
+
+/** Takes inside a write transaction; what can't be read goes to the dead letters. */
+function takeReadable(
+  db: Database,
+  queue: string,
+  { owner, leaseMs, count }: Required<DequeueOptions>,
+  clock: LeaseClock,
 ): Delivery[] {
   const deliveries: Delivery[] = [];
-  while (deliveries.length < options.count) {
-    const want = options.count - deliveries.length;
+  while (deliveries.length < count) {
+    const want = count - deliveries.length;
+    const now = clock();
     const seconds = Math.floor(now.wall / 1000);
-    const { owner, leaseMs } = options;
-    // Always all(): get() leaves the statement before its commit, and so wouldn't hear of one that fails.
-    const rows = db.run(() =>
-      db.sql(want === 1 ? TAKE_ONE : TAKE)
-        .all(queue, want, seconds, owner, now.boot, now.wall, leaseMs)
-    );
+    const rows = db.sql(want === 1 ? TAKE_ONE : TAKE)
+      .all(queue, want, seconds, owner, now.boot, now.wall, leaseMs);
     // The order of what RETURNING returns isn't defined.
-    rows.sort((a, b) => Number(a.id) - Number(b.id));
+    if (rows.length > 1) rows.sort((a, b) => Number(a.id) - Number(b.id));
     for (const row of rows) {
       const decoded = decodeEnvelope(row.data as Uint8Array | null);
       const rowId = Number(row.id);
       if ("problem" in decoded) {
-        db.write(() =>
-          bury(db, rowId, { delivery: Number(row.delivery), owner }, decoded.problem, now.wall)
-        );
+        bury(db, rowId, { delivery: Number(row.delivery), owner }, decoded.problem, now.wall);
         continue;
       }
       deliveries.push({
@@ -113,8 +143,15 @@ export function dequeue(
     }
     if (rows.length < want) break;
   }
-  if (deliveries.length === 0) db.run(() => requireQueue(db, queue));
   return deliveries;
+}
+
+/** Settles one delivery inside a write transaction. */
+function end(db: Database, queue: string, ending: Ending): Settlement {
+  const { how, receipt } = ending;
+  if (how === "ack") return ackOne(db, queue, receipt);
+  if (how === "fail") return failOne(db, queue, receipt, ending.reason);
+  return requeueOne(db, queue, receipt, how === "requeue");
 }
 
 /** Finds the row that a receipt names, if its delivery is current. */
@@ -142,32 +179,50 @@ function condition(queue: string, receipt: Receipt): Condition | null {
 
 /** Acks: one DELETE each, one commit for all. */
 export function ack(db: Database, queue: string, receipts: readonly Receipt[]): Settlement[] {
-  const one = (receipt: Receipt): Settlement => {
-    const found = condition(queue, receipt);
-    if (found === null) return "stale";
-    const { changes } = db.sql(`DELETE FROM queue_messages WHERE ${found.where}`).run(
-      ...found.values,
-    );
-    return Number(changes) > 0 ? "done" : "stale";
-  };
-  return settleAll(db, queue, receipts, one);
+  return settleAll(db, queue, receipts, (receipt) => ackOne(db, queue, receipt));
 }
 
+function ackOne(db: Database, queue: string, receipt: Receipt): Settlement {
+  const found = condition(queue, receipt);
+  if (found === null) return "stale";
+  const { changes } = db.sql(`DELETE FROM queue_messages WHERE ${found.where}`).run(
+    ...found.values,
+  );
+  return Number(changes) > 0 ? "done" : "stale";
+}
+
+/** To the dead letters, inside a write transaction. */
+export function failOne(
+  db: Database,
+  queue: string,
+  receipt: Receipt,
+  reason: string,
+): Settlement {
+  const row = findCurrent(db, queue, receipt);
+  return row !== null && bury(db, row, null, reason, Date.now()) ? "done" : "stale";
+}
+
+/** One transaction, in which the leases begin anew: not before the wait for the lock. */
 export function renew(
   db: Database,
   queue: string,
   receipts: readonly Receipt[],
   leaseMs: number,
-  now: LeaseTime,
+  clock: LeaseClock,
 ): Settlement[] {
-  return settleAll(db, queue, receipts, (receipt) => {
-    const found = condition(queue, receipt);
-    if (found === null) return "stale";
-    const { changes } = db.sql(
-      `UPDATE queue_messages SET agentq_granted_boot = ?6, agentq_granted_wall = ?7,
-       agentq_lease_ms = ?8 WHERE ${found.where}`,
-    ).run(...pad(found.values), now.boot, now.wall, leaseMs);
-    return Number(changes) > 0 ? "done" : "stale";
+  return db.write(() => {
+    const now = clock();
+    const settlements = receipts.map((receipt): Settlement => {
+      const found = condition(queue, receipt);
+      if (found === null) return "stale";
+      const { changes } = db.sql(
+        `UPDATE queue_messages SET agentq_granted_boot = ?6, agentq_granted_wall = ?7,
+         agentq_lease_ms = ?8 WHERE ${found.where}`,
+      ).run(...pad(found.values), now.boot, now.wall, leaseMs);
+      return Number(changes) > 0 ? "done" : "stale";
+    });
+    if (!settlements.includes("done")) requireQueue(db, queue);
+    return settlements;
   });
 }
 
@@ -177,7 +232,7 @@ function pad(values: (string | number)[]): (string | number | null)[] {
 }
 
 /** The row of a current delivery, or null. */
-export function findCurrent(db: Database, queue: string, receipt: Receipt): number | null {
+function findCurrent(db: Database, queue: string, receipt: Receipt): number | null {
   const found = condition(queue, receipt);
   if (found === null) return null;
   const row = db.sql(`SELECT id FROM queue_messages WHERE ${found.where}`).get(...found.values);
@@ -203,20 +258,22 @@ export function requeue(
 ): Settlement[] {
   return db.write(() => {
     requireQueue(db, queue);
-    return receipts.map((receipt) => {
-      const row = findCurrent(db, queue, receipt);
-      if (row === null) return "stale";
-      if (db.sql(SUPERSEDED).get(row) !== undefined) {
-        db.sql(DROP).run(row);
-        return "superseded";
-      }
-      if (counted) {
-        db.sql(APPEND).run(row);
-        db.sql(DROP).run(row);
-      } else db.sql(RELEASE).run(row, 0);
-      return "done";
-    });
+    return receipts.map((receipt) => requeueOne(db, queue, receipt, counted));
   });
+}
+
+function requeueOne(db: Database, queue: string, receipt: Receipt, counted: boolean): Settlement {
+  const row = findCurrent(db, queue, receipt);
+  if (row === null) return "stale";
+  if (db.sql(SUPERSEDED).get(row) !== undefined) {
+    db.sql(DROP).run(row);
+    return "superseded";
+  }
+  if (counted) {
+    db.sql(APPEND).run(row);
+    db.sql(DROP).run(row);
+  } else db.sql(RELEASE).run(row, 0);
+  return "done";
 }
 
 /** One receipt is one statement; several are one transaction. */
@@ -237,7 +294,7 @@ function settleAll(
 export function recover(
   db: Database,
   queue: string,
-  now: LeaseTime,
+  clock: LeaseClock,
   staleMs: number | undefined,
 ): Recovered[] {
   const held = (status: string) =>
@@ -253,6 +310,7 @@ export function recover(
     return [];
   }
   return db.write(() => {
+    const now = clock();
     const recovered: Recovered[] = [];
     for (const row of held("processing")) {
       const owner = row.owner === null ? null : String(row.owner);

@@ -5,15 +5,19 @@
 import { randomUUID } from "node:crypto";
 import { AgentqError, isAgentqError } from "../../../errors.ts";
 import {
+  type Claim,
+  type ClaimEnding,
   initStore,
   openStore,
   type Receipt as StoreReceipt,
   type Store,
   type StoreOptions,
 } from "../../../store/mod.ts";
-import { type LeaseClock, systemClock } from "../../clock.ts";
+import { type LeaseClock, type LeaseTime, systemClock } from "../../clock.ts";
 import type {
   Delivery,
+  DequeueOptions,
+  Ending,
   QueueBackend,
   QueueCounts,
   Receipt,
@@ -97,6 +101,32 @@ export async function storeBackend(
     }
   };
 
+  /** What the owner is to be told by a claim: since when, by the clock, as it is made. */
+  const noteOf = ({ owner, leaseMs }: DequeueOptions) => () => leaseNote(owner, leaseMs, clock());
+
+  /** Moves to the dead letters what of these claims can't be read. */
+  const buryUnreadable = async (claims: readonly Claim[]): Promise<void> => {
+    for (const claim of claims) {
+      const decoded = fromClaim(claim);
+      if ("problem" in decoded) await bury(claim.receipt, decoded.problem);
+    }
+  };
+
+  const dequeue = async (queue: string, options: DequeueOptions): Promise<Delivery[]> => {
+    checkQueueName(queue);
+    const { count = 1 } = options;
+    const deliveries: Delivery[] = [];
+    while (deliveries.length < count) {
+      const want = count - deliveries.length;
+      const claims = await store.claim(queue, { count: want, owner: noteOf(options) });
+      deliveries.push(...readable(claims));
+      await buryUnreadable(claims);
+      if (claims.length < want) break;
+    }
+    if (deliveries.length === 0) await requireQueue(queue);
+    return deliveries;
+  };
+
   return {
     kind: "store",
     label: `store:${root}`,
@@ -120,30 +150,33 @@ export async function storeBackend(
       await store.enqueueMany(queue, entries);
       return entries.map(({ id }) => id);
     },
-    dequeue: async (queue, { owner, leaseMs, count = 1 }) => {
+    dequeue,
+    settleAndDequeue: async (queue, endings, options) => {
       checkQueueName(queue);
-      const deliveries: Delivery[] = [];
-      while (deliveries.length < count) {
-        const want = count - deliveries.length;
-        const note = leaseNote(owner, leaseMs, clock());
-        const claims = await store.claim(queue, { count: want, owner: note });
-        for (const claim of claims) {
-          const decoded = fromClaim(claim);
-          if ("problem" in decoded) {
-            await bury(claim.receipt, decoded.problem);
-            continue;
-          }
-          deliveries.push({
-            id: claim.receipt.id,
-            data: decoded.data,
-            lease: leaseToken(claim.receipt),
-            attempts: claim.attempts,
-          });
+      const held = await findClaims(store, queue, endings.map(({ receipt }) => receipt));
+      const { count = 1 } = options;
+      const { outcomes, claims } = await store.finishAndClaim(
+        queue,
+        endings.flatMap((ending, i) => held[i] ? [storeEnding(ending, held[i])] : []),
+        { count, owner: noteOf(options) },
+      );
+      const settlements = held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
+      const deliveries = readable(claims);
+      if (deliveries.length < claims.length) {
+        // Steps of their own: should one fail, what was done and taken is still to be told. The rest
+        // stays in processing until its lease runs out.
+        try {
+          await buryUnreadable(claims);
+          const want = claims.length < count ? 0 : count - deliveries.length;
+          if (want > 0) deliveries.push(...await dequeue(queue, { ...options, count: want }));
+        } catch {
+          // The next call meets it again.
         }
-        if (claims.length < want) break;
       }
-      if (deliveries.length === 0) await requireQueue(queue);
-      return deliveries;
+      if (claims.length === 0 && settlements.every((each) => each === "stale")) {
+        await requireQueue(queue);
+      }
+      return { settlements, deliveries };
     },
     ack: (queue, receipts) =>
       settle(queue, receipts, async (held) => {
@@ -174,7 +207,7 @@ export async function storeBackend(
         // One commit for each owner among them: in practice one.
         for (const owner of new Set(held.map(({ id }) => owners.get(id) ?? ""))) {
           const theirs = held.filter(({ id }) => (owners.get(id) ?? "") === owner);
-          await store.renew(theirs, leaseNote(owner, leaseMs, clock()));
+          await store.renew(theirs, noteOf({ owner, leaseMs }));
         }
         return held.map(() => "done");
       });
@@ -237,14 +270,14 @@ export async function storeBackend(
         ? [...counts.values()].some(({ processing }) => processing > 0)
         : (counts.get(queue)?.processing ?? 0) > 0;
       if (!claimed) return [];
-      const now = clock();
+      let now: LeaseTime | undefined;
       const chosen: Omit<Recovered, "outcome">[] = [];
       const returned = await store.release((message) => {
         const lease = leaseOf(message);
         // Claimed by a user of the store who keeps no leases: nothing tells its age.
         const why = lease === null
           ? (staleMs === 0 ? "lease-expired" : "held")
-          : judgeLease(lease, now, staleMs);
+          : judgeLease(lease, now ??= clock(), staleMs);
         if (why === "held") return false;
         chosen.push({ queue: message.queue, id: message.id, why });
         return true;
@@ -254,6 +287,21 @@ export async function storeBackend(
     failed: storeDeadLetters(store, requireQueue),
     close: async () => {},
   };
+}
+
+function readable(claims: readonly Claim[]): Delivery[] {
+  return claims.flatMap((claim) => {
+    const decoded = fromClaim(claim);
+    if ("problem" in decoded) return [];
+    const { receipt, attempts } = claim;
+    return [{ id: receipt.id, data: decoded.data, lease: leaseToken(receipt), attempts }];
+  });
+}
+
+function storeEnding(ending: Ending, receipt: StoreReceipt): ClaimEnding {
+  return ending.how === "fail"
+    ? { how: "quarantine", receipt, reason: ending.reason }
+    : { how: ending.how, receipt };
 }
 
 async function ownersOf(store: Store, queue: string): Promise<Map<string, string>> {

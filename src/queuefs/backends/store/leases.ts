@@ -63,14 +63,19 @@ export async function findClaims(
   const byName = receipts.some((receipt) => "owner" in receipt)
     ? new Map((await store.messages({ queue, state: "claimed" })).map((each) => [each.id, each]))
     : null;
-  const seen = new Set<string>();
-  return receipts.map((receipt) => {
-    if (seen.has(receipt.id)) return null;
-    seen.add(receipt.id);
+  const find = (receipt: Receipt): StoreReceipt | null => {
     if ("lease" in receipt) return parseToken(store, queue, receipt.id, receipt.lease);
     const held = byName!.get(receipt.id);
     const lease = held ? leaseOf(held) : null;
     return lease && ownsLease(lease.owner, receipt.owner) ? held!.receipt : null;
+  };
+  const seen = new Set<string>();
+  return receipts.map((receipt) => {
+    const claim = find(receipt);
+    const name = claim && `${claim.id} ${claim.generation} ${claim.delivery}`;
+    if (name === null || seen.has(name)) return null;
+    seen.add(name);
+    return claim;
   });
 }
 

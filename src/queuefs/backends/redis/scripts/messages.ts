@@ -40,6 +40,7 @@ return refused
 `,
 );
 
+/** ARGV queue, count, owner, lease ms. Leaves what was taken in `answer`, `taken` of them. */
 const take = `
 local count, owner, length = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local time = redis.call('TIME')
@@ -71,7 +72,10 @@ while taken < count do
     taken = taken + 1
   end
 end
-if taken == 0 and redis.call('SISMEMBER', names, ARGV[1]) == 0 then
+`;
+/** Only where nothing that was found shows that the queue is there. */
+const noQueueUnless = (found: string) => `
+if not (${found}) and redis.call('SISMEMBER', names, ARGV[1]) == 0 then
   return redis.error_reply('NOQUEUE')
 end
 `;
@@ -80,18 +84,32 @@ end
  * ARGV queue, count, owner, lease ms. Four values a delivery: id, payload (nil where it is missing: to be
  * failed by the caller), delivery number, attempts.
  */
-export const DEQUEUE = queueScript("dequeue", `${take} return answer`, { asksItself: true });
+export const DEQUEUE = queueScript(
+  "dequeue",
+  `${take} ${noQueueUnless("taken > 0")} return answer`,
+  { asksItself: true },
+);
 
 /** The same, where it is time to say for how many ms the owner is alive: ARGV[5]. */
 export const DEQUEUE_ALIVE = queueScript(
   "dequeue",
   `
-${take}
+${take} ${noQueueUnless("taken > 0")}
 if taken > 0 then keep_alive(owner, ARGV[5]) end
 return answer
 `,
   { asksItself: true },
 );
+
+/** Acks the message `id` by the receipt that ends at ARGV[i + 2], which leaves 1 or 0 in `outcome`. */
+const ackOne = `
+local owner = holder(redis.call('HGET', deliveries, id), ARGV[i + 1], ARGV[i + 2])
+local outcome = owner and redis.call('ZREM', processing, id .. '|' .. owner) or 0
+if outcome == 1 then
+  redis.call('HDEL', deliveries, id)
+  if redis.call('HDEL', held, id) == 0 then redis.call('DEL', messages .. id) end
+end
+`;
 
 /** ARGV queue, receipts. For each 1 (acked) or 0 (stale). */
 export const ACK = queueScript(
@@ -100,21 +118,64 @@ export const ACK = queueScript(
 local answer, any = {}, false
 for i = 2, #ARGV, 3 do
   local id = ARGV[i]
-  local owner = holder(redis.call('HGET', deliveries, id), ARGV[i + 1], ARGV[i + 2])
-  local acked = owner and redis.call('ZREM', processing, id .. '|' .. owner) or 0
-  if acked == 1 then
-    any = true
-    redis.call('HDEL', deliveries, id)
-    if redis.call('HDEL', held, id) == 0 then redis.call('DEL', messages .. id) end
-  end
-  answer[#answer + 1] = acked
+  ${ackOne}
+  any = any or outcome == 1
+  answer[#answer + 1] = outcome
 end
-if not any and redis.call('SISMEMBER', names, ARGV[1]) == 0 then
-  return redis.error_reply('NOQUEUE')
-end
+${noQueueUnless("any")}
 return answer
 `,
   { asksItself: true },
+);
+
+/**
+ * ARGV queue, count, owner, lease ms, alive ms ("" where it isn't time to say it), receipts to ack. First
+ * what became of each, in one list; then what was taken, as DEQUEUE answers.
+ */
+export const ACK_DEQUEUE = queueScript(
+  "ack and dequeue",
+  `
+local outcomes, any = {}, false
+for i = 6, #ARGV, 3 do
+  local id = ARGV[i]
+  ${ackOne}
+  any = any or outcome == 1
+  outcomes[#outcomes + 1] = outcome
+end
+${take} ${noQueueUnless("any or taken > 0")}
+if taken > 0 then keep_alive(owner, ARGV[5]) end
+return { outcomes, answer }
+`,
+  { asksItself: true },
+);
+
+/**
+ * The same for any ending: for each its name and a reason ("" but for "fail"), then the receipt. What is
+ * given back goes to its old place, all of it together.
+ */
+export const SETTLE_DEQUEUE = queueScript(
+  "settle and dequeue",
+  `
+local outcomes, back = {}, {}
+for j = 6, #ARGV, 5 do
+  local how, i = ARGV[j], j + 2
+  local id = ARGV[i]
+  if how == 'ack' then
+    ${ackOne}
+    outcomes[#outcomes + 1] = outcome
+  else
+    local r, outcome = current(id, ARGV[i + 1], ARGV[i + 2]), 0
+    if r and how == 'fail' then outcome = fail(id, r, ARGV[j + 1], now_ms()) end
+    if r and how == 'requeue' then outcome = give_back(id, r, nil) end
+    if r and how == 'release' then outcome = give_back(id, r, back) end
+    outcomes[#outcomes + 1] = outcome
+  end
+end
+if #back > 0 then place_back(back) end
+${take}
+if taken > 0 then keep_alive(owner, ARGV[5]) end
+return { outcomes, answer }
+`,
 );
 
 /** ARGV queue, "1" to count the attempt, receipts. For each 1 (done), 0 (stale) or 2 (superseded). */
@@ -123,27 +184,8 @@ export const REQUEUE = queueScript(
   `
 local answer, back = {}, {}
 for i = 3, #ARGV, 3 do
-  local id = ARGV[i]
-  local r = current(id, ARGV[i + 1], ARGV[i + 2])
-  local outcome = r and 1 or 0
-  if r then
-    redis.call('ZREM', processing, id .. '|' .. r.owner)
-    if redis.call('HDEL', held, id) == 1 then
-      outcome = 2
-      redis.call('HDEL', deliveries, id)
-    else
-      r.owner = ''
-      if ARGV[2] == '1' then
-        r.attempts = r.attempts + 1
-        r.order = '0'
-        redis.call('RPUSH', pending, id)
-      else
-        back[#back + 1] = id
-      end
-      save(id, r)
-    end
-  end
-  answer[#answer + 1] = outcome
+  local r = current(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  answer[#answer + 1] = r and give_back(ARGV[i], r, ARGV[2] ~= '1' and back or nil) or 0
 end
 if #back > 0 then place_back(back) end
 return answer
@@ -156,16 +198,8 @@ export const FAIL = queueScript(
   `
 local answer, at = {}, now_ms()
 for i = 3, #ARGV, 3 do
-  local id = ARGV[i]
-  local r = current(id, ARGV[i + 1], ARGV[i + 2])
-  if r then
-    local older = redis.call('HGET', held, id)
-    bury(id, r.attempts + 1, ARGV[2], older or redis.call('GET', messages .. id), at)
-    redis.call('ZREM', processing, id .. '|' .. r.owner)
-    redis.call('HDEL', deliveries, id)
-    if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end
-  end
-  answer[#answer + 1] = r and 1 or 0
+  local r = current(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+  answer[#answer + 1] = r and fail(ARGV[i], r, ARGV[2], at) or 0
 end
 return answer
 `,

@@ -207,6 +207,38 @@ local function bury(id, attempts, reason, payload, at)
   redis.call('ZADD', failed_order, int(score), name)
 end
 `,
+  fail: `
+-- Moves a message in processing to the dead letters.
+local function fail(id, r, reason, at)
+  local older = redis.call('HGET', held, id)
+  bury(id, r.attempts + 1, reason, older or redis.call('GET', messages .. id), at)
+  redis.call('ZREM', processing, id .. '|' .. r.owner)
+  redis.call('HDEL', deliveries, id)
+  if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end
+  return 1
+end
+`,
+  give_back: `
+-- Ends a delivery without an ack: 2 where a newer generation has superseded it. To the back, counted; or
+-- on the list \`back\`, to be placed where it was, uncounted.
+local function give_back(id, r, back)
+  redis.call('ZREM', processing, id .. '|' .. r.owner)
+  if redis.call('HDEL', held, id) == 1 then
+    redis.call('HDEL', deliveries, id)
+    return 2
+  end
+  r.owner = ''
+  if back then
+    back[#back + 1] = id
+  else
+    r.attempts = r.attempts + 1
+    r.order = '0'
+    redis.call('RPUSH', pending, id)
+  end
+  save(id, r)
+  return 1
+end
+`,
   delete_all: `
 -- Deletes in bounded steps: one call with all of them could overflow the Lua stack.
 local function delete_all(list)
