@@ -125,6 +125,11 @@ export const OTHER_OPERATIONS: Readonly<Record<string, Operation>> = {
     if (receipt !== null) await store.renew([receipt], { worker: 2 });
   }),
   release: on((store) => store.release(() => true)),
+  "finish and claim": on(async (store) => {
+    const receipt = await claimed(store);
+    const endings = receipt === null ? [] : [{ how: "ack" as const, receipt }];
+    await store.finishAndClaim("jobs", endings, { owner: { worker: 1 } });
+  }),
   clear: on((store) => store.clear("jobs", { claimed: true })),
   "create queue": on((store) => store.createQueue("more")),
   "remove queue": on((store) => store.removeQueue("jobs")),

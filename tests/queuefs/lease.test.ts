@@ -2,7 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import type { LeaseTime } from "../../src/queuefs/clock.ts";
+import { existsSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { storeBackend } from "../../src/queuefs/backends/store/backend.ts";
+import type { QueueBackend } from "../../src/queuefs/contract.ts";
+import { storePaths } from "../../src/store/layout.ts";
+import type { LeaseClock, LeaseTime } from "../../src/queuefs/clock.ts";
 import { systemClock } from "../../src/queuefs/clock.ts";
 import { FOREIGN_LEASE_MS, judgeLease } from "../../src/queuefs/lease.ts";
 import { callerOwner, ownsLease, parseOwner, workerOwner } from "../../src/queuefs/owner.ts";
@@ -121,6 +126,56 @@ describe("a clock that is set back or forward", () => {
       }
       now = { ...now, boot: now.boot + 30_000, wall: now.wall - 24 * HOUR };
       assert.equal((await backend.recover("q")).length, 2);
+      await backend.close();
+    });
+  }
+});
+
+describe("a lease begins when the lock is held, not before the wait for it", () => {
+  const kinds: Record<string, (clock: LeaseClock) => Promise<[QueueBackend, () => boolean]>> = {
+    sqlite: async (clock) => {
+      const file = join(tempDir(), "q.db");
+      const backend = sqliteBackend(file, { create: true, clock });
+      const other = new DatabaseSync(file);
+      other.exec("PRAGMA busy_timeout = 0");
+      const isLocked = () => {
+        try {
+          other.exec("BEGIN IMMEDIATE; ROLLBACK");
+          return false;
+        } catch (error) {
+          assert.match(String(error), /locked/);
+          return true;
+        }
+      };
+      return [backend, isLocked];
+    },
+    store: async (clock) => {
+      const root = join(tempDir(), "store");
+      const backend = await storeBackend(root, { create: true, clock });
+      return [backend, () => existsSync(storePaths(root).lock)];
+    },
+  };
+  for (const [kind, open] of Object.entries(kinds)) {
+    test(kind, async () => {
+      const seen: boolean[] = [];
+      let isLocked = () => false;
+      const [backend, look] = await open(() => {
+        seen.push(isLocked());
+        return systemClock();
+      });
+      isLocked = look;
+      await backend.create("q");
+      await backend.enqueue("q", ["a", "b"].map((each) => ({ data: bytes(each) })));
+      assert.equal(look(), false);
+      const owner = workerOwner();
+      const [a] = await backend.dequeue("q", { owner, leaseMs: 60_000 });
+      await backend.renew("q", [a!], 60_000);
+      await backend.settleAndDequeue("q", [{ how: "ack", receipt: a! }], {
+        owner,
+        leaseMs: 60_000,
+      });
+      assert.deepEqual(await backend.recover("q"), []);
+      assert.deepEqual(seen, [true, true, true, true]);
       await backend.close();
     });
   }

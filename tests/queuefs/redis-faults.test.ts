@@ -104,6 +104,14 @@ describe("a Redis server that misbehaves", () => {
       const out = await backend.dequeue("q", take);
       server.cli("script", "flush");
       assert.deepEqual(await backend.ack("q", receipts(out)), ["done"]);
+      await backend.enqueue("q", [{ data: bytes("y") }]);
+      server.cli("script", "flush");
+      const [y] = (await backend.settleAndDequeue("q", [], take)).deliveries;
+      const reason = "binary \u0000 and more";
+      const endings = [{ how: "fail", receipt: receipts([y!])[0]!, reason }] as const;
+      server.cli("script", "flush");
+      assert.deepEqual((await backend.settleAndDequeue("q", endings, take)).settlements, ["done"]);
+      assert.equal((await backend.failed.list("q"))[i]!.reason, reason);
     }
     await backend.close();
     await server.kill();
@@ -124,11 +132,20 @@ describe("a Redis server that misbehaves", () => {
         "backend-full",
       );
       assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+      // A step that begins by freeing something goes on; one that begins by adding is refused, all of it.
       const out = await backend.dequeue("q", take);
-      assert.deepEqual(await backend.ack("q", receipts(out)), ["done"]);
+      const receipt = receipts(out)[0]!;
+      const fail = { how: "fail", receipt, reason: "x" } as const;
+      assert.equal(await code(backend.settleAndDequeue("q", [fail], take)), "backend-full");
+      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 1 });
+      const ending = { how: "ack", receipt } as const;
+      const turn = await backend.settleAndDequeue("q", [ending], take);
+      assert.deepEqual(turn.settlements, ["done"]);
+      assert.equal(turn.deliveries.length, 1);
+      assert.deepEqual(await backend.ack("q", receipts(turn.deliveries)), ["done"]);
       server.cli("config", "set", "maxmemory", "0");
       await backend.enqueue("q", [{ data: bytes("c") }]);
-      assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
       await backend.close();
       await server.kill();
     },
@@ -201,12 +218,17 @@ describe("a Redis server that misbehaves", () => {
       const server = await startRedis();
       const backend = await open(`redis://127.0.0.1:${server.port}?timeout=500`);
       await backend.create("q");
+      // The server knows the scripts.
+      await backend.enqueue("q", [{ id: "x", data: bytes("x") }]);
+      await backend.settleAndDequeue("q", [], take);
+      await backend.clear("q");
       process.kill(server.pid(), "SIGSTOP");
       assert.equal(
         await code(backend.enqueue("q", [{ id: "x", data: bytes("x") }])),
         "backend-outcome-unknown",
       );
       assert.equal(await code(backend.status("q")), "backend-unreachable");
+      assert.equal(await code(backend.settleAndDequeue("q", [], take)), "backend-outcome-unknown");
       // One timer watches all that are under way, whenever each began.
       const codes: Promise<string>[] = [];
       for (let i = 0; i < 5; i++) {
@@ -217,8 +239,9 @@ describe("a Redis server that misbehaves", () => {
       process.kill(server.pid(), "SIGCONT");
       // It was executed after all: that is what unknown means. The same id again changes nothing.
       await until(async () => await code(backend.status("q")) === "none");
+      // So was the step, in its turn after the first enqueue: what it took is out, and comes back in time.
       await backend.enqueue("q", [{ id: "x", data: bytes("x") }]);
-      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
+      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 1 });
       await backend.close();
       await server.kill();
     },

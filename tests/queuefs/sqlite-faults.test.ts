@@ -90,6 +90,7 @@ describe("SQLite", () => {
       await code(() => backend.requeue("q", [{ id: id!, lease: "1.1.x" }])),
       "backend-busy",
     );
+    assert.equal(await code(() => backend.settleAndDequeue("q", [], take)), "backend-busy");
     // Readers don't wait for a writer, and it needn't be asked to open.
     assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
     const reader = sqliteBackend(file, { busyTimeoutMs: 100 });
@@ -98,6 +99,28 @@ describe("SQLite", () => {
     other.exec("COMMIT");
     other.close();
     assert.deepEqual((await backend.dequeue("q", take)).map((each) => each.id), [id]);
+    await backend.close();
+  });
+
+  test("a step that fails in either half does neither", async () => {
+    const file = join(tempDir(), "q.db");
+    const backend = sqliteBackend(file, { create: true });
+    await backend.create("q");
+    await backend.enqueue("q", ["a", "b", "c"].map((each) => ({ data: bytes(each) })));
+    const [a] = await backend.dequeue("q", take);
+    const other = new DatabaseSync(file);
+    for (const half of ["UPDATE", "DELETE"]) {
+      other.exec(`CREATE TRIGGER broken BEFORE ${half} ON queue_messages
+        BEGIN SELECT RAISE(ABORT, 'broken'); END`);
+      const step = () => backend.settleAndDequeue("q", [{ how: "ack", receipt: a! }], take);
+      assert.equal(await code(step), "backend-error", half);
+      assert.deepEqual(await backend.status("q"), { pending: 2, processing: 1 }, half);
+      other.exec("DROP TRIGGER broken");
+    }
+    other.close();
+    const turn = await backend.settleAndDequeue("q", [{ how: "ack", receipt: a! }], take);
+    assert.deepEqual(turn.settlements, ["done"]);
+    assert.equal(Buffer.from(turn.deliveries[0]!.data).toString(), "b");
     await backend.close();
   });
 

@@ -4,6 +4,7 @@ import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
+import type { Ending } from "../../src/queuefs/contract.ts";
 import { openBackend } from "../../src/queuefs/open.ts";
 import { callerOwner } from "../../src/queuefs/owner.ts";
 import { openV1Queue } from "../../src/store/v1.ts";
@@ -12,6 +13,9 @@ import { bytes } from "./helpers/redis.ts";
 
 const take = { owner: callerOwner(), leaseMs: 1000 };
 const text = (data: Uint8Array | null | undefined) => Buffer.from(data ?? []).toString();
+
+const refused = (code: string) => (error: unknown) =>
+  error instanceof AgentqError && error.code === code;
 
 describe("the v1 backend", () => {
   test("shares a directory with v1 itself, both ways", async () => {
@@ -69,6 +73,28 @@ describe("the v1 backend", () => {
     assert.equal(text((await backend.dequeue("jobs", take))[0]!.data), "jobs");
   });
 
+  test("a step acks or fails, then takes; where it can't give back it does nothing", async () => {
+    const backend = await openBackend(`v1:${tempDir()}`);
+    await backend.create("jobs");
+    await backend.enqueue("jobs", ["a", "b", "c"].map((id) => ({ id, data: bytes(`"${id}"`) })));
+    const step = async (...endings: Ending[]) => {
+      const { settlements, deliveries } = await backend.settleAndDequeue("jobs", endings, take);
+      return [settlements, deliveries.map(({ id }) => id)];
+    };
+    const receipt = (id: string) => ({ id, owner: take.owner });
+    assert.deepEqual(await step(), [[], ["a"]]);
+    for (const how of ["requeue", "release"] as const) {
+      const call = step({ how: "ack", receipt: receipt("a") }, { how, receipt: receipt("a") });
+      await assert.rejects(call, refused("backend-unsupported"));
+    }
+    assert.deepEqual(await backend.status("jobs"), { pending: 2, processing: 1 });
+    const ack: Ending = { how: "ack", receipt: receipt("a") };
+    assert.deepEqual(await step(ack, ack), [["done", "stale"], ["b"]]);
+    const fail: Ending = { how: "fail", receipt: receipt("b"), reason: "no" };
+    assert.deepEqual(await step(fail), [["done"], ["c"]]);
+    assert.deepEqual((await backend.failed.list("jobs")).map(({ failedId }) => failedId), ["b"]);
+  });
+
   test("no queue is called like the directory of dead letters", async () => {
     const root = tempDir();
     const backend = await openBackend(`v1:${root}`);
@@ -91,8 +117,6 @@ describe("the v1 backend", () => {
     await backend.create("jobs");
     const enqueue = (payload: string) =>
       backend.enqueue("jobs", [{ id: "a", data: bytes(payload) }]);
-    const refused = (code: string) => (error: unknown) =>
-      error instanceof AgentqError && error.code === code;
     for (
       const payload of ["1e400", "[12345678901234567890]", '{"a\\"1e400":0.12345678901234567891}']
     ) {
