@@ -5,7 +5,12 @@
  *   enqueue+dequeue+ack, one message     at most 1.25× the plainest correct loop's time
  *   batches of 100                       at least 5× one at a time, per message
  *   dequeue+ack with 100, 10,000 and 1,000,000 pending     flat
- *   beside plainjob (SQLite) and bullmq (Redis)            ahead
+ *   beside plainjob (SQLite) and bullmq (Redis)            ahead, step by step and as workers
+ *
+ * "Step by step" calls enqueue, dequeue and ack one after the other. A worker is what programs run: each
+ * side's own, one message at a time, messages put in one by one before it starts. Both record what became
+ * of a message durably before the next one's handler begins; agentq's and bullmq's take the next in the
+ * same step.
  *
  * A plain loop is correct when a worker that lost its message can't ack another's. On Redis that takes a
  * token; what a loop without one takes is shown beside it. On SQLite the loop has none, and is held to
@@ -16,13 +21,14 @@
  * for the others `npm ci --prefix bench/rivals --ignore-scripts`; without them those lines are left out,
  * with a word.
  *
- * Usage: bun bench/queuefs.ts [ROUNDS]. Set TMPDIR to choose the disk.
+ * Usage: bun bench/queuefs.ts [ROUNDS [WORD]]. WORD: only comparisons with that in their titles. Set TMPDIR
+ * to choose the disk.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { Buffer } from "node:buffer";
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { DatabaseSync } from "node:sqlite";
@@ -30,8 +36,10 @@ import { Redis } from "ioredis";
 import type { QueueBackend } from "../src/queuefs/contract.ts";
 import { openBackend } from "../src/queuefs/open.ts";
 import { workerOwner } from "../src/queuefs/owner.ts";
+import { startWorker } from "../src/queuefs/worker.ts";
 
 const rounds = Number(process.argv[2] ?? 31);
+const only = process.argv[3] ?? "";
 const work = fs.mkdtempSync(join(tmpdir(), "agentq-bench-"));
 const PAYLOAD = Buffer.from(
   JSON.stringify({ job: "resize", image: "a.png", filler: "x".repeat(200) }),
@@ -62,6 +70,16 @@ function agentqBatch(backend: QueueBackend, queue: string): Subject {
       const all = await backend.dequeue(queue, { owner, leaseMs: 30_000, count: BATCH });
       await backend.ack(queue, all);
     }
+  };
+}
+
+/** The worker, started for each round and ended by the empty queue. */
+function agentqWorker(backend: QueueBackend, queue: string): Subject {
+  return async (count) => {
+    for (let i = 0; i < count; i++) await backend.enqueue(queue, [{ data: PAYLOAD }]);
+    const worker = startWorker(backend, queue, async () => {}, { untilEmpty: true });
+    await worker.done;
+    if (worker.metrics.processed !== count) throw new Error("not all were handled");
   };
 }
 
@@ -135,15 +153,25 @@ async function bareRedis(client: Redis, prefix: string): Promise<Subject> {
   };
 }
 
+/** Another queue: step by step, a hundred put in at once, and its worker. */
+interface Rival {
+  readonly one: Subject;
+  readonly batch: Subject;
+  readonly worker: Subject;
+}
+
 /**
  * plainjob: add, mark as processing, read, mark as done; the others' syncs. It leaves what is done to a
  * sweep that runs from time to time: one each round here, so that in the end both have removed all.
  */
-async function plainjob(): Promise<{ one: Subject; batch: Subject } | null> {
+async function plainjob(): Promise<Rival | null> {
   const engine = "bun:sqlite";
   const library = new URL("./rivals/node_modules/plainjob/dist/plainjob.js", import.meta.url).href;
   try {
-    const [{ Database }, { bun, defineQueue }] = [await import(engine), await import(library)];
+    const [{ Database }, { bun, defineQueue, defineWorker }] = [
+      await import(engine),
+      await import(library),
+    ];
     const database = new Database(join(work, "plainjob.db"), { strict: true });
     const silent = { error() {}, warn() {}, info() {}, debug() {} };
     const queue = defineQueue({ connection: bun(database), logger: silent });
@@ -170,6 +198,19 @@ async function plainjob(): Promise<{ one: Subject; batch: Subject } | null> {
         }
         queue.removeDoneJobs(-1000);
       },
+      worker: async (count) => {
+        for (let i = 0; i < count; i++) queue.add("w", TEXT);
+        let done = 0;
+        const worker = defineWorker("w", async () => {}, {
+          queue,
+          logger: silent,
+          onCompleted: () => {
+            if (++done === count) void worker.stop();
+          },
+        });
+        await worker.start();
+        queue.removeDoneJobs(-1000);
+      },
     };
   } catch (error) {
     return missing("plainjob", error);
@@ -177,7 +218,7 @@ async function plainjob(): Promise<{ one: Subject; batch: Subject } | null> {
 }
 
 /** bullmq: add, get the next job, complete it; nothing is kept. */
-async function bullmq(port: number): Promise<{ one: Subject; batch: Subject } | null> {
+async function bullmq(port: number): Promise<Rival | null> {
   const library = new URL("./rivals/node_modules/bullmq/dist/esm/index.js", import.meta.url).href;
   try {
     const { Queue, Worker } = await import(library);
@@ -204,6 +245,19 @@ async function bullmq(port: number): Promise<{ one: Subject; batch: Subject } | 
           await finish(BATCH);
         }
       },
+      worker: async (count) => {
+        const all = new Queue("w", { connection, defaultJobOptions: { removeOnComplete: true } });
+        for (let i = 0; i < count; i++) await all.add("job", TEXT);
+        const handling = new Worker("w", async () => {}, { connection, autorun: false });
+        await handling.waitUntilReady();
+        await new Promise<void>((resolve) => {
+          let done = 0;
+          handling.on("completed", () => ++done === count ? resolve() : undefined);
+          void handling.run();
+        });
+        await handling.close();
+        await all.close();
+      },
     };
   } catch (error) {
     return missing("bullmq", error);
@@ -229,6 +283,7 @@ async function compare(
   subjects: Record<string, [Subject, count: number]>,
   target: string,
 ): Promise<void> {
+  if (!title.includes(only)) return;
   const names = Object.keys(subjects);
   const times = new Map<string, number[]>(names.map((name) => [name, []]));
   for (const name of names) await time(subjects[name]![0], subjects[name]![1]); // Warm.
@@ -247,7 +302,8 @@ async function compare(
     const ratio = name === first ? "" : ` (${middle.toFixed(2)}×, half of them ${spread})`;
     return `${name} ${median([...times.get(name)!]).toFixed(1)} µs${ratio}`;
   });
-  console.log(`${title}\n  ${line.join(" · ")}\n  held to: ${target}`);
+  const load = loadavg()[0]!.toFixed(1);
+  console.log(`${title} (load average ${load})\n  ${line.join(" · ")}\n  held to: ${target}`);
 }
 
 const SIZES = [100, 10_000, 1_000_000];
@@ -261,6 +317,8 @@ async function flat(
   open: (size: number) => Promise<QueueBackend>,
   settle: () => Promise<void>,
 ): Promise<void> {
+  const title = `${name}: enqueue+dequeue+ack by messages pending`;
+  if (!title.includes(only)) return;
   const subjects: Record<string, [Subject, number]> = {};
   const backends: QueueBackend[] = [];
   for (const size of SIZES) {
@@ -275,7 +333,7 @@ async function flat(
     subjects[size.toLocaleString("en")] = [agentq(backend, "q"), CYCLES];
   }
   await settle();
-  await compare(`${name}: enqueue+dequeue+ack by messages pending`, subjects, "flat");
+  await compare(title, subjects, "flat");
   for (const backend of backends) await backend.close();
 }
 
@@ -317,6 +375,13 @@ try {
       "plainjob": [job.one, CYCLES],
       "agentq again": [one, CYCLES],
     }, "plainjob more than 1×");
+    await sqlite.create("w");
+    const worker = agentqWorker(sqlite, "w");
+    await compare("sqlite: worker beside plainjob's, same syncs", {
+      "agentq": [worker, CYCLES],
+      "plainjob": [job.worker, CYCLES],
+      "agentq again": [worker, CYCLES],
+    }, "plainjob more than 1×");
     const batch = agentqBatch(sqlite, "q");
     await compare(`sqlite: beside plainjob, ${BATCH} at a time, per message`, {
       "agentq": [batch, BATCH * 5],
@@ -356,6 +421,13 @@ try {
         "agentq": [ours, CYCLES * 2],
         "bullmq": [bull.one, CYCLES * 2],
         "agentq again": [ours, CYCLES * 2],
+      }, "bullmq more than 1×");
+      await redis.create("w");
+      const worker = agentqWorker(redis, "w");
+      await compare(`${title}: worker beside bullmq's`, {
+        "agentq": [worker, CYCLES * 2],
+        "bullmq": [bull.worker, CYCLES * 2],
+        "agentq again": [worker, CYCLES * 2],
       }, "bullmq more than 1×");
       await compare(`${title}: beside bullmq, ${BATCH} at a time, per message`, {
         "agentq": [agentqBatch(redis, "q"), BATCH * 5],
