@@ -317,7 +317,7 @@ async function flat(
   open: (size: number) => Promise<QueueBackend>,
   settle: () => Promise<void>,
 ): Promise<void> {
-  const title = `${name}: enqueue+dequeue+ack by messages pending`;
+  const title = `${name} by messages pending: enqueue+dequeue+ack`;
   if (!title.includes(only)) return;
   const subjects: Record<string, [Subject, number]> = {};
   const backends: QueueBackend[] = [];

@@ -27,7 +27,10 @@ interface Waiting {
 export interface Batch {
   readonly endings: readonly Ending[];
   settled(settlements: readonly Settlement[]): void;
-  /** Returns after how many milliseconds the rest of them may be tried again; 0: there are none. */
+  /**
+   * What may be tried again is due again, by itself where the fault isn't one that passes: it may be
+   * another's. Returns how many milliseconds to wait before the next step.
+   */
   failed(error: unknown, passing: boolean): number;
 }
 
@@ -62,16 +65,18 @@ export function createEndings(patienceMs: number): Endings {
         const again: Waiting[] = [];
         for (const one of batch) {
           one.unanswered ||= isAgentqError(error, "backend-outcome-unknown", "commit-uncertain");
-          one.alone = !passing && batch.length > 1;
-          if (++one.tries < TRIES) again.push(one);
+          one.alone = !passing;
+          // Dead letters that can't be written hold up the worker no longer than that.
+          const final = !passing && one.ending.how === "fail";
+          const company = !passing && batch.length > 1;
+          if (company || (!final && ++one.tries < TRIES)) again.push(one);
           else {
             leases.delete(one.lease);
             one.reject(error);
           }
         }
         due = [...again, ...due];
-        if (again.length === 0) return 0;
-        return Math.min(1000, patienceMs / 8) * Math.max(...again.map(({ tries }) => tries));
+        return Math.min(1000, patienceMs / 8) * Math.max(0, ...again.map(({ tries }) => tries));
       },
     };
   };

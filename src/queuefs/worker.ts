@@ -275,8 +275,7 @@ export function startWorker(
       return turn.deliveries.length;
     } catch (error) {
       if (batch.endings.length === 0) throw error;
-      const againMs = batch.failed(error, isPassing(error));
-      if (againMs > 0) await systemClock.sleep(againMs);
+      await systemClock.sleep(batch.failed(error, isPassing(error)));
       return 0;
     }
   };
