@@ -11,6 +11,7 @@ import { compareFile, type FileComparison } from "./file-compare.ts";
 import { type StatData, UNKNOWN_STAT } from "./file-stat.ts";
 import type { FileChange } from "./in-progress-plan.ts";
 import { newEntry } from "./checkout-plan.ts";
+import type { IndexEntry } from "./index-format.ts";
 import { asBuffer } from "./oid.ts";
 import { isGitlinkMode, isSymlinkMode, MODE } from "./tree.ts";
 import type { TreeLeaf } from "./tree-leaves.ts";
@@ -62,6 +63,9 @@ function writeReplacing(writer: FileWriter, leaf: TreeLeaf): StatData {
   const { files, objects, settings, attributes, nonce } = writer;
   const { path, mode } = leaf;
   if (isGitlinkMode(mode)) {
+    // Nothing can be renamed over a file or link to become a directory.
+    const stat = files.lstat(path);
+    if (stat !== null && !stat.isDirectory()) files.remove(path);
     files.makeDirectory(path);
     return UNKNOWN_STAT;
   }
@@ -111,25 +115,27 @@ export function undoChanges(
   const holds = (writer: FileWriter, leaf: TreeLeaf) =>
     compareFile({ ...writer, timestamp: null, exact: true }, newEntry(leaf, UNKNOWN_STAT)).state ===
       "same";
-  const strange: string[] = [];
-  const restore: TreeLeaf[] = [];
+  const open: IndexEntry[] = [];
   for (const change of changes) {
     const { path } = change;
     files.remove(unfinishedPath(parentOf(path), before.nonce));
-    if (change.before !== null && isGitlinkMode(change.before.mode)) {
-      files.makeDirectory(path);
-    } else if (change.before !== null && holds(before, change.before)) continue;
-    else if (change.after !== null && holds(after, change.after)) {
-      removeTracked(files, path, change.after.mode);
-      if (change.before !== null) restore.push(change.before);
-    } else if (files.lstat(path) === null) {
-      if (change.before === null) files.pruneEmpty(parentOf(path));
-      else if (!change.before.skipWorktree) restore.push(change.before);
-    } else if (change.before !== null) strange.push(path);
+    const file = change.before !== null && !isGitlinkMode(change.before.mode);
+    if (file && holds(before, change.before!)) continue;
+    if (change.after !== null) {
+      if (holds(after, change.after)) removeTracked(files, path, change.after.mode);
+      else if (files.lstat(path) === null) files.pruneEmpty(parentOf(path));
+    }
+    if (change.before !== null) open.push(change.before);
   }
-  for (const leaf of restore) {
-    if (files.obstacle(leaf.path) === null) writeReplacing(before, leaf);
-    else strange.push(leaf.path);
+  // What was written is gone by now, so that a file can stand again where a directory was made.
+  const strange: string[] = [];
+  for (const entry of open) {
+    const obstacle = files.obstacle(entry.path);
+    const submodule = isGitlinkMode(entry.mode) && obstacle?.path === entry.path &&
+      obstacle.stat.isDirectory();
+    if (submodule || entry.skipWorktree && obstacle === null) continue;
+    if (obstacle === null) writeReplacing(before, entry);
+    else strange.push(entry.path);
   }
   return strange;
 }

@@ -89,6 +89,11 @@ export function findLosses(
         ? before.skipWorktree
         : isGitlinkMode(before.mode) || compareFile(context, before).state === "same";
       if (!unchanged) losses.push({ path, untracked: false });
+      // A submodule that is checked out doesn't give way to a file, nor lose as much as its empty directories.
+      const replaced = isGitlinkMode(before.mode) && after !== null && !isGitlinkMode(after.mode);
+      if (replaced && untrackedBelow(files, path, going, false) !== null) {
+        losses.push({ path, untracked: true });
+      }
     } else if (after !== null) {
       const obstacle = files.obstacle(path);
       if (obstacle === null || (obstacle.path !== path && going.has(obstacle.path))) continue;
