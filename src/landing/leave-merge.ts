@@ -4,6 +4,7 @@
  */
 import { operationInProgress } from "../git/operation.ts";
 import { leaveMergeInProgress, type LeaveOutcome } from "../git/in-progress.ts";
+import { mergeTitle } from "../git/merge-state.ts";
 import { supplied } from "../git/supply.ts";
 import type { Repository } from "../git/repository.ts";
 import type { Oid, Origin } from "../git/types.ts";
@@ -69,6 +70,6 @@ async function leave(repository: Repository, refused: RefusedMerge): Promise<Lef
   }
   return await leaveMergeInProgress(repository, merged, {
     objects: scratch,
-    message: `Merge remote-tracking branch '${label}'`,
+    message: mergeTitle(repository.config, label, repository.head().branch),
   });
 }
