@@ -11,6 +11,8 @@ import { leaveRefusedMerge } from "../../src/landing/leave-merge.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
 import { rawBlob, rawTree } from "../git/worktree-helpers.ts";
 
+const slow = { timeout: 300_000 };
+
 /** Nothing has to be fetched. */
 const origin = { fetch: () => assert.fail("nothing is missing") } as unknown as Origin;
 
@@ -60,7 +62,7 @@ async function agree(dir: string): Promise<string> {
 }
 
 describe("MERGE_MSG is what git writes", () => {
-  test("names the branch that is merged into", async () => {
+  test("names the branch that is merged into", slow, async () => {
     for (const branch of ["main", "master", "work", "a/b", "Ünï"]) {
       await agree(clone(`refs/heads/${branch}`));
     }
@@ -69,7 +71,7 @@ describe("MERGE_MSG is what git writes", () => {
     assert.match(await agree(clone("refs/outside/heads")), / into refs\/outside\/heads\n/);
   });
 
-  test("leaves out the branches of merge.suppressDest", async () => {
+  test("leaves out the branches of merge.suppressDest", slow, async () => {
     for (
       const [branch, ...patterns] of [
         ["work", "work"],
@@ -98,7 +100,7 @@ describe("MERGE_MSG is what git writes", () => {
     assert.doesNotMatch(await agree(dir), / into /);
   });
 
-  test("comments out every line of a file's name", async () => {
+  test("comments out every line of a file's name", slow, async () => {
     const names = ["a\nReviewed-by: boss", "b\n\n\ttab\n end", "c\rSigned-off-by: boss", "d\\n"];
     for (const char of ["#", ";"]) {
       const dir = clone("refs/heads/work", names);
@@ -114,7 +116,7 @@ describe("MERGE_MSG is what git writes", () => {
     assert.equal(git(dir, "log", "-1", "--format=%(trailers)"), "");
   });
 
-  test("has names that are UTF-8 as they are", async () => {
+  test("has names that are UTF-8 as they are", slow, async () => {
     await agree(clone("refs/heads/work", [Buffer.from("Ünï ✓").toString("latin1")]));
   });
 });
