@@ -1,6 +1,6 @@
 /** Merge drivers that the clone's configuration defines: `merge.<name>.driver`. */
-import { Buffer } from "node:buffer";
 import { runOnFiles } from "../platform/command-sync.ts";
+import { byteString } from "../platform/path-bytes.ts";
 import type { DriverCall, DriverResult } from "./types.ts";
 
 /** A runner for {@link MergeOptions.runDriver}: with `sh -c`, in `cwd`. */
@@ -10,13 +10,12 @@ export function driverRunner(cwd: string): (call: DriverCall) => DriverResult {
       { base, ours, theirs },
       "ours",
       (files) =>
-        expandPlaceholders(command, {
-          O: quote(files.base!),
-          A: quote(files.ours!),
-          B: quote(files.theirs!),
+        expandPlaceholders(byteString(command), {
+          O: byteString(quote(files.base!)),
+          A: byteString(quote(files.ours!)),
+          B: byteString(quote(files.theirs!)),
           L: String(markerSize),
-          // The shell gets the bytes of the path: UTF-8 where it is that.
-          P: quote(Buffer.from(path, "latin1").toString("utf8")),
+          P: quotePathname(path),
         }),
       cwd,
     );
@@ -33,4 +32,9 @@ export function expandPlaceholders(
 /** One word of a shell command, whatever is in it. */
 function quote(word: string): string {
   return /^[A-Za-z0-9_/.+:=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** The same for a path, always between quotes, as git does it: a driver may have been written for that. */
+function quotePathname(path: string): string {
+  return `'${path.replace(/['!]/g, "'\\$&'")}'`;
 }

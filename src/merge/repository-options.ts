@@ -4,6 +4,7 @@ import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { conversionFor, toRepository, toWorkTree } from "../git/eol.ts";
+import { pathFromBytes } from "../git/quote.ts";
 import { openRepository, type Repository } from "../git/repository.ts";
 import type { ObjectReader, Oid } from "../git/types.ts";
 import {
@@ -12,7 +13,6 @@ import {
   workTreeSettings,
 } from "../git/work-tree-settings.ts";
 import { driverRunner } from "./driver.ts";
-import { pathText } from "./state.ts";
 import type { ConflictStyle } from "./text/merge3.ts";
 import type { MergeDriver, MergeOptions } from "./types.ts";
 
@@ -122,7 +122,7 @@ function packedObjects(directories: readonly string[]): number {
 
 /** The objects of a submodule that is checked out, or was: null when it isn't here. */
 function submoduleObjects(repository: Repository, path: string): ObjectReader | null {
-  const name = pathText(path);
+  const name = pathFromBytes(path);
   const places = [join(repository.commonDir, "modules", name)];
   if (repository.workTree !== null) places.unshift(join(repository.workTree, name));
   for (const place of places) {

@@ -247,6 +247,8 @@ function sameNormalized(state: MergeState, path: string, entry: Entry, side: Sid
   const other = entry.stages[side];
   if (base.mode !== other.mode) return false;
   if (base.oid === other.oid) return true;
+  // The commits of submodules have no text, and aren't here.
+  if (isSubmodule(base.mode)) return false;
   const normalize = state.options.renormalize!;
   const a = normalize(path, state.db.read(base.oid).data);
   const b = normalize(path, state.db.read(other.oid).data);

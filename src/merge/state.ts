@@ -1,5 +1,6 @@
 /** What one three-way merge of trees works on, from collecting paths to writing the result. */
-import { Buffer } from "node:buffer";
+import { Buffer, isUtf8 } from "node:buffer";
+import { quotePath } from "../git/path-quote.ts";
 import type { ObjectDatabase, Oid } from "../git/types.ts";
 import { baseName, type Entry, type Side } from "./entry.ts";
 import { createRenameState, type RenameState } from "./rename-state.ts";
@@ -73,13 +74,16 @@ export function uniquePath(state: MergeState, path: string, side: Side): string 
 /** The name under which an entry stands in its directory's tree. */
 export const nameInDirectory = (path: string): string => baseName(path);
 
-/** A byte string as text: UTF-8 when it is that, else every byte as the character of its number. */
+/**
+ * A byte string as text: its UTF-8. A name that isn't UTF-8, or that begins with a double quote, is given
+ * between double quotes, escaped as git does it (`"\377\376"`): what begins with one leads back to the bytes.
+ */
 export function pathText(path: string): string {
+  if (path.startsWith('"')) return quotePath(path);
   // deno-lint-ignore no-control-regex
   if (/^[\x00-\x7f]*$/.test(path)) return path;
   const bytes = Buffer.from(path, "latin1");
-  const text = bytes.toString("utf8");
-  return Buffer.from(text, "utf8").equals(bytes) ? text : path;
+  return isUtf8(bytes) ? bytes.toString("utf8") : quotePath(path);
 }
 
 /** Text as the byte string of its UTF-8. */

@@ -6,9 +6,13 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
 import { openRepository } from "../../src/git/repository.ts";
+import { unquoteC } from "../../src/git/quote.ts";
+import { byteString } from "../../src/merge/state.ts";
 import { expandPlaceholders } from "../../src/merge/driver.ts";
-import { pairMerger } from "../../src/merge/merge-pair.ts";
+import { pairMerger, toMergeDocument } from "../../src/merge/merge-pair.ts";
+import { rawBlob, rawTree } from "../git/worktree-helpers.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
+import { gitAnswers, ownAnswer } from "./git-merge-tree.ts";
 
 type Files = Record<string, string | Uint8Array>;
 
@@ -103,6 +107,47 @@ describe("a merge in a clone gives what git merge-tree gives there", () => {
     assert.equal(show(name), `one\nbase\ntwo\n7 ${name} 100%`);
   });
 
+  test("%P is quoted as git quotes it, whatever the name needs", () => {
+    const names = [
+      "plain",
+      "d",
+      "it's",
+      "wow!",
+      "a b",
+      "new\nline",
+      "$(echo x)",
+      "\xc3\xbc",
+      "\xff\xfe",
+      "\xc3'!",
+    ];
+    const dir = makeRepo(tempDir());
+    const at = (content: string, ...parents: string[]) => {
+      const oid = rawBlob(dir, content);
+      const inner = rawTree(dir, [{ mode: "100644", name: "f", oid }]);
+      const entries = names.sort().map((name) =>
+        name === "d" ? { mode: "40000", name, oid: inner } : { mode: "100644", name, oid }
+      );
+      const tree = rawTree(dir, entries);
+      return git(dir, "commit-tree", "-m", content, ...parents.flatMap((p) => ["-p", p]), tree);
+    };
+    const base = at("base\n");
+    git(dir, "update-ref", "refs/heads/one", at("one\n", base));
+    git(dir, "update-ref", "refs/heads/two", at("two\n", base));
+    writeFileSync(join(dir, ".git/info/attributes"), "* merge=mine\n");
+    for (
+      const driver of [
+        "echo %P > %A",
+        'echo "%P" > %A',
+        "printf '%%s' '%P' > %A",
+        "echo %P > %A; exit 3",
+      ]
+    ) {
+      git(dir, "config", "merge.mine.driver", driver);
+      const expected = gitAnswers(dir, [["one", "two"]])[0];
+      assert.deepEqual(ownAnswer(pairMerger(openRepository(dir))("one", "two")), expected, driver);
+    }
+  });
+
   test("an attribute alone runs nothing", () => {
     const dir = branches({ ...BOTH[0], ".gitattributes": "* merge=mine\n" }, BOTH[1], BOTH[2]);
     assert.match(compare(dir).show("f"), /^<<<<<<< one$/m);
@@ -127,6 +172,39 @@ describe("a merge in a clone gives what git merge-tree gives there", () => {
     git(dir, "config", "merge.renormalize", "true");
     git(dir, "config", "core.autocrlf", "false");
     assert.equal(compare(dir).clean, true);
+  });
+
+  test("merge.renormalize with every kind deleted by one side and changed by the other", () => {
+    const dir = makeRepo(tempDir());
+    const modes = ["100644", "100755", "120000", "160000"];
+    const contents = ["1\n2\n", "1\r\n2\r\n", "1\n3\n", "\r\n", "target\r\n", "target\n"];
+    const blob = (mode: string, content: string): string =>
+      mode === "160000" ? String(contents.indexOf(content) + 1).repeat(40) : rawBlob(dir, content);
+    const made = (entry: [string, string] | null, ...parents: string[]): string => {
+      const beside = { mode: "100644", name: "beside", oid: rawBlob(dir, "x\n") };
+      const f = entry && { mode: entry[0], name: "f", oid: blob(...entry) };
+      const tree = rawTree(dir, f ? [beside, f] : [beside]);
+      return git(dir, "commit-tree", "-m", "c", ...parents.flatMap((p) => ["-p", p]), tree);
+    };
+    const pairs: [string, string][] = [];
+    for (const mode of modes) {
+      for (const content of contents) {
+        const base = made([mode, content]);
+        const gone = made(null, base);
+        for (const other of contents) {
+          const changed = made([mode, other], base);
+          pairs.push([gone, changed], [changed, gone]);
+        }
+        pairs.push([gone, made([modes[(modes.indexOf(mode) + 1) % 4]!, content], base)]);
+      }
+    }
+    writeFileSync(join(dir, ".git/info/attributes"), "* text=auto\n");
+    git(dir, "config", "merge.renormalize", "true");
+    const merge = pairMerger(openRepository(dir));
+    const own = pairs.map(([ours, theirs]) => ownAnswer(merge(ours, theirs)));
+    assert.deepEqual(own, gitAnswers(dir, pairs));
+    const clean = own.filter((answer) => answer.clean).length;
+    assert.ok(clean > 60 && clean < own.length - 60, `${clean} of ${own.length}`);
   });
 
   test("merge.default, merge.renameLimit and merge.directoryRenames", () => {
@@ -189,6 +267,38 @@ describe("a merge in a clone gives what git merge-tree gives there", () => {
       tryGit(dir, ["merge-tree", "--write-tree", "one", "two"]).stdout.slice(0, 40),
     );
   });
+});
+
+test("a document shows every name in one form that leads back to its bytes", () => {
+  // Byte strings, and what is shown of each.
+  const shown: Record<string, string> = {
+    "\xff\xfe": '"\\377\\376"',
+    "\xc3\xbf\xc3\xbe": "ÿþ",
+    '"\\377\\376"': '"\\"\\\\377\\\\376\\""',
+    '"': '"\\""',
+    'a"b': 'a"b',
+    "a\\b": "a\\b",
+    "new\nline": "new\nline",
+    "x\n\xc3": '"x\\n\\303"',
+    "\xc3\x9c\t": "Ü\t",
+  };
+  const names = Object.keys(shown).sort();
+  const dir = makeRepo(tempDir());
+  const at = (content: string, ...parents: string[]): string => {
+    const oid = rawBlob(dir, content);
+    const tree = rawTree(dir, names.map((name) => ({ mode: "100644", name, oid })));
+    return git(dir, "commit-tree", "-m", content, ...parents.flatMap((p) => ["-p", p]), tree);
+  };
+  const base = at("base\n");
+  const result = pairMerger(openRepository(dir))(at("one\n", base), at("two\n", base));
+  const document = toMergeDocument(result);
+  assert.ok("conflicts" in document);
+  const paths = document.conflicts.map(({ path }) => path);
+  assert.deepEqual(paths, names.map((name) => shown[name]));
+  assert.deepEqual(
+    paths.map((path) => path.startsWith('"') ? unquoteC(path) : byteString(path)),
+    names,
+  );
 });
 
 test("expandPlaceholders() leaves alone what it doesn't know", () => {
