@@ -41,7 +41,29 @@ export function applyRenames(state: MergeState): boolean {
   }
   const collected = collectRenames(state);
   clean = clean && collected.clean;
-  return applyAll(state, collected.renames) && clean;
+  clean = applyAll(state, collected.renames) && clean;
+  notePaired(state, collected.renames);
+  return clean;
+}
+
+/** Remembers what is merged under the names that files were given, for whoever judges the outcome. */
+function notePaired({ paths, renames }: MergeState, pairs: readonly Pair[]): void {
+  const targets = new Set(pairs.map(({ two }) => two.path));
+  for (const side of [OURS, THEIRS]) {
+    for (const { two } of renames.sides[side]!.pairs) {
+      // A directory's rename moves what was added in it.
+      const entry = paths.get(two.path);
+      if (entry && entry.origins[side] !== two.path) targets.add(two.path);
+    }
+  }
+  for (const path of targets) {
+    const entry = paths.get(path);
+    if (!entry || renames.paired.has(path)) continue;
+    const [base, ours, theirs] = entry.stages.map((version, i) =>
+      entry.files & (1 << i) ? version : NOTHING
+    ) as Entry["stages"];
+    renames.paired.set(path, { base, ours, theirs });
+  }
 }
 
 function applyAll(state: MergeState, renames: readonly Pair[]): boolean {
@@ -85,6 +107,13 @@ function renamedTwice(
     [from, oursPath, theirsPath],
     1 + 2 * state.depth,
   );
+  const versions = {
+    base: base.stages[0],
+    ours: ours.stages[OURS],
+    theirs: theirs.stages[THEIRS],
+  };
+  state.renames.paired.set(oursPath, { ...versions, twin: theirsPath });
+  state.renames.paired.set(theirsPath, { ...versions, twin: oursPath });
   // Content that could not be merged at all stays as it is on either side.
   const unmerged = !merged.clean && sameVersion(merged.result, ours.stages[OURS]);
   ours.stages[OURS] = merged.result;
@@ -141,6 +170,13 @@ function renamedOnce(state: MergeState, pair: Pair, old: Entry): void {
       : { clean: false, result: stages[side] };
     target.stages[side] = merged.result;
     if (!merged.clean) {
+      // The judge of the outcome must not take this merge's markers for the side's own text.
+      const { [OURS]: ours, [THEIRS]: theirs } = target.stages;
+      state.renames.paired.set(to, {
+        base: NOTHING,
+        ours: side === OURS ? stages[side] : ours,
+        theirs: side === THEIRS ? stages[side] : theirs,
+      });
       note(
         state,
         "rename/add",

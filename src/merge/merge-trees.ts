@@ -3,6 +3,7 @@ import type { ObjectDatabase, Oid } from "../git/types.ts";
 import { applyRenames } from "./apply-renames.ts";
 import { collectPaths } from "./collect.ts";
 import { namingAllMissing } from "./missing.ts";
+import type { PairedVersions } from "./rename-state.ts";
 import { createState, type MergeContext, type MergeState, pathText } from "./state.ts";
 import type { Conflict, ConflictStage, ConflictType, MergeOptions } from "./types.ts";
 import { resolvePaths } from "./resolve.ts";
@@ -13,6 +14,7 @@ export interface TreeMerge {
   readonly conflicts: readonly Conflict[];
   readonly stages: readonly ConflictStage[];
   readonly messages: readonly string[];
+  readonly paired: ReadonlyMap<string, PairedVersions>;
 }
 
 export function createContext(db: ObjectDatabase, options: MergeOptions): MergeContext {
@@ -34,6 +36,7 @@ export function mergeThree(
     return {
       clean: clean && state.conflicted.size === 0,
       tree,
+      paired: state.renames.paired,
       ...(depth === 0 ? report(state) : { conflicts: [], stages: [], messages: [] }),
     };
   } catch (error) {

@@ -1,5 +1,6 @@
 /** What is known about renames, for each side, while trees are merged. */
 import type { Oid } from "../git/types.ts";
+import type { Version } from "./entry.ts";
 
 /** Why a deleted path's new place is worth looking for. */
 export const RELEVANT = { noMore: 0, content: 1, location: 2 } as const;
@@ -47,8 +48,19 @@ export interface RenameState {
    * side, so a file added here could be part of its rename; 7 one was added.
    */
   directoryMask: number;
+  /** Every path that renames gave versions of other paths, once they are applied. */
+  readonly paired: Map<string, PairedVersions>;
   /** The limit that would have been needed, when there were too many candidates. */
   neededLimit: number;
+}
+
+/** The versions of one file, whatever name each tree has it under. */
+export interface PairedVersions {
+  readonly base: Version;
+  readonly ours: Version;
+  readonly theirs: Version;
+  /** The other name, when each side gave the file one of its own. */
+  readonly twin?: string;
 }
 
 function createSide(): SideRenames {
@@ -67,6 +79,7 @@ export function createRenameState(): RenameState {
   return {
     sides: [createSide(), createSide(), createSide()],
     directoryMask: 0,
+    paired: new Map(),
     neededLimit: 0,
   };
 }

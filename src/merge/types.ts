@@ -2,6 +2,7 @@
 import type { Attributes } from "../git/attributes.ts";
 import type { ObjectReader, Oid } from "../git/types.ts";
 import type { CommitGraph } from "./graph.ts";
+import type { PairedVersions } from "./rename-state.ts";
 import type { ConflictStyle } from "./text/merge3.ts";
 
 /** Conflict types, named as git names them (`git merge-tree`'s stable short types). */
@@ -57,6 +58,8 @@ export interface MergeResult {
    * renamed to two places), and why a limit kept renames from being looked for.
    */
   readonly messages: readonly string[];
+  /** By path as merged: the versions of files that renames brought there. */
+  readonly paired: ReadonlyMap<string, PairedVersions>;
 }
 
 /** How one path is merged by a program; see {@link MergeOptions.drivers}. */
