@@ -3,13 +3,15 @@ import { parseCommitLinks } from "../git/commit.ts";
 import type { CommitReader } from "../git/history.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, type Version } from "./entry.ts";
-import { findLoss, type Loss, type PathContext } from "./gate-path.ts";
+import { findLoss, type Loss } from "./gate-path.ts";
+import { countOf, type Counts, wordCounts } from "./gate-words.ts";
 import type { CommitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { type Overlay, overlay } from "./overlay.ts";
 import { RENAME_SCORE, similarity } from "./similarity.ts";
-import { wordCounts } from "./survival.ts";
-import { treePaths } from "./tree-paths.ts";
+import type { PairedVersions } from "./rename-state.ts";
+import { pathText } from "./state.ts";
+import { type Difference, treePaths } from "./tree-paths.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
 
 /**
@@ -22,7 +24,7 @@ export function inspectMerge(
   parents: readonly Oid[],
   tree: Oid,
   options: MergeOptions = {},
-): Loss[] {
+): JudgedLoss[] {
   const scratch = overlay(db);
   let ours = parents[0]!;
   let merged: MergeResult | undefined;
@@ -45,80 +47,117 @@ export function compareMerge(
   merged: MergeResult,
   tree: Oid,
   options: MergeOptions = {},
-): Loss[] {
+): JudgedLoss[] {
   if (merged.clean && merged.tree === tree) return [];
   const lookup = treePaths(db);
   const changes = lookup.differences(merged.tree, tree);
   const conflicted = new Set(merged.conflicts.map(({ path }) => path));
   const paths = new Set([...changes.map(({ path }) => path), ...conflicted]);
-  const trees = {
-    base: merged.baseTree,
-    ours: graph.tree(merged.ours),
-    theirs: graph.tree(merged.theirs),
-  };
   const at = (where: Oid, path: string): Version => {
     const version = lookup.at(where, path);
     return version.mode === 0o40000 ? NOTHING : version;
   };
+  /** The three versions that were merged at a path: renames give it those of other paths. */
+  const sources = (path: string): PairedVersions =>
+    merged.paired.get(path) ?? {
+      base: at(merged.baseTree, path),
+      ours: at(graph.tree(merged.ours), path),
+      theirs: at(graph.tree(merged.theirs), path),
+    };
+  const find = moves(db);
+  const elsewhere = wordsElsewhere(db, changes);
 
-  const added = changes.filter(({ left, right }) => left.mode === 0 && right.mode !== 0);
-  const compare = similarity(db, () => undefined);
-  const moved = new Map<Oid, boolean>();
-  let words: Map<string, Map<string, number>> | undefined;
-  const context: PathContext = {
-    db,
-    movedTo(version) {
-      let found = moved.get(version.oid);
-      if (found === undefined) {
-        const source = { path: "", mode: version.mode, oid: version.oid, used: false };
-        found = added.some(({ right, path }) =>
-          right.oid === version.oid ||
-          (isRegular(right.mode) && isRegular(version.mode) &&
-            compare.score(
-                source,
-                { path, mode: right.mode, oid: right.oid, used: false },
-                RENAME_SCORE,
-              ) >=
-              RENAME_SCORE)
-        );
-        moved.set(version.oid, found);
-      }
-      return found;
-    },
-    elsewhere(path) {
-      words ??= new Map(
-        changes.map((change) => [change.path, addedWords(db, change.left, change.right)]),
-      );
-      const total = new Map<string, number>();
-      for (const [where, counts] of words) {
-        if (where === path) continue;
-        for (const [word, n] of counts) total.set(word, (total.get(word) ?? 0) + n);
-      }
-      return total;
-    },
-  };
-
-  const losses: Loss[] = [];
+  const losses: JudgedLoss[] = [];
   for (const path of [...paths].sort()) {
-    const size = options.attributes?.(path).get("conflict-marker-size");
-    const loss = findLoss(context, {
-      path,
-      base: at(trees.base, path),
-      ours: at(trees.ours, path),
-      theirs: at(trees.theirs, path),
-      expected: at(merged.tree, path),
-      result: at(tree, path),
-      conflicted: conflicted.has(path),
-      markerSize: typeof size === "string" && Number.parseInt(size, 10) > 0
-        ? Number.parseInt(size, 10)
-        : 7,
+    const { twin, ...three } = sources(path);
+    const expected = at(merged.tree, path);
+    const size = Number.parseInt(
+      String(options.attributes?.(path).get("conflict-marker-size")),
+      10,
+    );
+    const judge = (result: Version, all: readonly Difference[]): Loss | null => {
+      let where = path;
+      if (result.mode === 0) {
+        // Of a file with two new names, one is enough.
+        if (twin !== undefined && at(tree, twin).mode !== 0) return null;
+        for (const version of [expected, three.theirs, three.ours]) {
+          const found = find(version, all);
+          if (!found) continue;
+          result = found.right;
+          where = found.path;
+          break;
+        }
+      }
+      const loss = findLoss({ db, elsewhere: () => elsewhere([path, where]) }, {
+        path,
+        ...three,
+        expected,
+        result,
+        conflicted: conflicted.has(path),
+        markerSize: size > 0 ? size : 7,
+      });
+      return loss && where !== path
+        ? { ...loss, what: `is ${pathText(where)} in the merge, which ${loss.what}` }
+        : loss;
+    };
+    const result = at(tree, path);
+    const loss = judge(result, changes);
+    if (!loss) continue;
+    losses.push({
+      ...loss,
+      again: (later) => judge(at(later, path), lookup.differences(merged.tree, later)),
     });
-    if (loss) losses.push(loss);
   }
   return losses;
 }
 
-function addedWords(db: CommitReader, left: Version, right: Version): Map<string, number> {
+/** A loss that can be judged again by what a later tree has at the path. */
+export interface JudgedLoss extends Loss {
+  readonly again: (tree: Oid) => Loss | null;
+}
+
+/** Finds a file's content under a name that only the right tree of some differences has. */
+export function moves(
+  db: CommitReader,
+): (version: Version, differences: readonly Difference[]) => Difference | undefined {
+  const compare = similarity(db, () => undefined);
+  return (version, differences) => {
+    if (version.mode === 0) return undefined;
+    const source = { path: "", ...version, used: false };
+    let best: Difference | undefined;
+    let score = RENAME_SCORE - 1;
+    for (const difference of differences) {
+      const { left, right, path } = difference;
+      if (left.mode !== 0 || right.mode === 0) continue;
+      if (right.oid === version.oid) return difference;
+      if (!isRegular(right.mode) || !isRegular(version.mode)) continue;
+      const found = compare.score(source, { path, ...right, used: false }, RENAME_SCORE);
+      if (found > score) [best, score] = [difference, found];
+    }
+    return best;
+  };
+}
+
+/** Words that were added to paths other than those given. */
+function wordsElsewhere(
+  db: CommitReader,
+  changes: readonly Difference[],
+): (except: readonly string[]) => Counts {
+  let words: Map<string, Counts> | undefined;
+  return (except) => {
+    words ??= new Map(
+      changes.map((change) => [change.path, addedWords(db, change.left, change.right)]),
+    );
+    const total: Counts = new Map();
+    for (const [where, counts] of words) {
+      if (except.includes(where)) continue;
+      for (const [word, n] of counts) total.set(word, countOf(total, word) + n);
+    }
+    return total;
+  };
+}
+
+function addedWords(db: CommitReader, left: Version, right: Version): Counts {
   if (!isRegular(right.mode)) return new Map();
   const counts = wordCounts(db.read(right.oid).data);
   if (isRegular(left.mode)) {

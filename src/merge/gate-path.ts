@@ -12,16 +12,16 @@
  */
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
-import { hasNul } from "./similarity.ts";
 import {
-  cutLines,
   type LostHunk,
   lostHunks,
-  newMarkers,
-  standsElsewhere,
-  type Texts,
-  wordsKept,
-} from "./survival.ts";
+  missingPlaces,
+  type Place,
+  withoutNumbers,
+} from "./gate-hunks.ts";
+import { type Counts, shared, wordCounts } from "./gate-words.ts";
+import { hasNul } from "./similarity.ts";
+import { cutLines, newMarkers, standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
 /** What one path is in all the trees that matter. */
 export interface PathVersions {
@@ -38,10 +38,8 @@ export interface PathVersions {
 
 export interface PathContext {
   readonly db: ObjectReader;
-  /** True when the merge has this file's content under a name that merging doesn't give. */
-  movedTo(version: Version): boolean;
-  /** Words that the merge added to paths other than this one. */
-  elsewhere(path: string): Map<string, number>;
+  /** Words that the merge added to paths other than the one judged. */
+  elsewhere(): Counts;
 }
 
 export interface Loss {
@@ -51,7 +49,20 @@ export interface Loss {
   readonly what: string;
   /** `first-last` lines, of the result for markers. */
   readonly regions: readonly string[];
+  readonly kind: LossKind;
+  /** Of lost text: where it belongs in the result. None when that can't be told. */
+  readonly places: readonly Place[];
 }
+
+/** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
+export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
+
+type Lost = (
+  kind: LossKind,
+  parent: 0 | 1 | 2,
+  what: string,
+  more?: { regions?: readonly string[]; places?: readonly Place[] },
+) => Loss;
 
 /** A side whose change is less present than this in words is taken for lost. */
 const BARELY = 0.25;
@@ -61,11 +72,13 @@ const BARELY_IN_CONFLICT = 0.1;
 /** What was lost at this path, or null. */
 export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
   const { path, base, ours, theirs, expected, result, conflicted } = versions;
-  const lost = (parent: 0 | 1 | 2, what: string, regions: string[] = []): Loss => ({
+  const lost: Lost = (kind, parent, what, { regions = [], places = [] } = {}) => ({
     path,
     parent,
     what,
     regions,
+    kind,
+    places,
   });
 
   if (result.mode === 0) return findRemoval(context, versions, lost);
@@ -76,11 +89,11 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     const kept = deletedBy === 1 ? theirs : ours;
     if (conflicted || expected.mode !== 0) {
       return kept.mode !== 0 && kept.oid !== base.oid && result.oid === base.oid
-        ? lost(deletedBy === 1 ? 2 : 1, "has the old content")
+        ? lost("whole", deletedBy === 1 ? 2 : 1, "has the old content")
         : markersIn(context, versions, lost);
     }
     return sameVersion(result, base) || sameVersion(result, kept)
-      ? lost(deletedBy, "was deleted there and is back in the merge")
+      ? lost("back", deletedBy, "was deleted there and is back in the merge")
       : null;
   }
   if (!conflicted && expected.mode === 0) return null;
@@ -89,6 +102,9 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
   if (marked) return marked;
   const mode = findModeLoss(versions, lost);
   if (mode) return mode;
+  if (sameVersion(ours, theirs) && sameVersion(base, ours)) {
+    return findOverwritten(context, versions, lost);
+  }
 
   const texts = readTexts(context.db, [base, ours, theirs, result]);
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
@@ -96,11 +112,12 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     const alone = other.oid === base.oid || other.oid === side.oid;
     if (!texts) {
       const stale = alone ? base : other;
-      if (result.oid === stale.oid && result.oid !== expected.oid) {
-        return lost(parent, alone ? "has the old content" : "has the other side's content whole");
-      }
-      if (result.oid === stale.oid && conflicted) {
-        return lost(parent, "has the other side's content whole");
+      if (result.oid === stale.oid && (conflicted || result.oid !== expected.oid)) {
+        return lost(
+          "whole",
+          parent,
+          alone ? "has the old content" : "has the other side's content whole",
+        );
       }
       continue;
     }
@@ -110,36 +127,34 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
         side: parent === 1 ? texts[1]! : texts[2]!,
         other: alone ? texts[0]! : parent === 1 ? texts[2]! : texts[1]!,
         result: texts[3]!,
-        elsewhere: () => context.elsewhere(path),
+        elsewhere: context.elsewhere,
       },
       conflicted,
       result.oid === (alone ? base : other).oid,
     );
-    if (found) return lost(parent, found.what, found.regions);
+    if (found) return lost("text", parent, found.what, { places: found.places });
   }
   if (texts && !conflicted && isText(context.db, expected)) {
     const cut = cutLines(context.db.read(expected.oid).data, texts[0]!, texts[3]!)
-      .filter((hunk) => !standsElsewhere(hunk, context.elsewhere(path)));
+      .filter((hunk) => !standsElsewhere(hunk, context.elsewhere()));
     if (cut.length > 0) {
-      return lost(0, `lacks lines ${ranges(cut)} of what merging gives`);
+      const places = cut.map(({ place }) => place);
+      return lost("text", 0, `lacks lines ${ranges(cut)} of what merging gives`, { places });
     }
   }
   return null;
 }
 
-type Lost = (parent: 0 | 1 | 2, what: string, regions?: string[]) => Loss;
-
 /** The path is in no directory of the result. */
 function findRemoval(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
-  const { base, ours, theirs, expected, path, conflicted } = versions;
+  const { base, ours, theirs, expected, conflicted } = versions;
   if (expected.mode === 0 && !conflicted) return null;
-  for (const version of [expected, theirs, ours]) {
-    if (version.mode !== 0 && context.movedTo(version)) return null;
-  }
   const changed = (side: Version): boolean => side.mode !== 0 && !sameVersion(side, base);
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
     if (!changed(side)) continue;
-    if (base.mode === 0) return lost(parent, "was added there and is missing in the merge");
+    if (base.mode === 0) {
+      return lost("missing", parent, "was added there and is missing in the merge");
+    }
     if (other.mode === 0 && conflicted) {
       const texts = readTexts(context.db, [base, side]);
       const kept = texts && wordsKept({
@@ -147,19 +162,19 @@ function findRemoval(context: PathContext, versions: PathVersions, lost: Lost): 
         side: texts[1]!,
         other: texts[0]!,
         result: texts[0]!,
-        elsewhere: () => context.elsewhere(path),
+        elsewhere: context.elsewhere,
       });
       if (kept !== null && kept >= BARELY) return null;
-      return lost(parent, "was changed there and is deleted in the merge");
+      return lost("missing", parent, "was changed there and is deleted in the merge");
     }
-    return lost(parent, "was changed there and is missing in the merge");
+    return lost("missing", parent, "was changed there and is missing in the merge");
   }
   if (expected.mode === 0) return null;
   if (ours.mode === 0 && theirs.mode === 0) {
     // A name that exists only because merging moved a file out of another's way.
-    return lost(0, "was moved aside by merging and is missing in the merge");
+    return lost("missing", 0, "was moved aside by merging and is missing in the merge");
   }
-  return lost(0, "was deleted by neither side and is missing in the merge");
+  return lost("missing", 0, "was deleted by neither side and is missing in the merge");
 }
 
 function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
@@ -171,43 +186,71 @@ function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Lo
   );
   const lines = newMarkers(data, sources, markerSize, conflicted);
   if (lines.length === 0) return null;
-  return lost(0, "has conflict markers", [`${lines[0]}-${lines[lines.length - 1]}`]);
+  return lost("markers", 0, "has conflict markers", {
+    regions: [`${lines[0]}-${lines[lines.length - 1]}`],
+  });
 }
 
 function findModeLoss(versions: PathVersions, lost: Lost): Loss | null {
-  const { base, ours, theirs, result } = versions;
-  if (base.mode === 0 || result.mode !== base.mode) return null;
+  const { base, ours, theirs, expected, result, conflicted } = versions;
+  // Added: by one side, or by both alike. Else there is no saying which mode was meant.
+  const before = base.mode !== 0 ? base.mode : conflicted ? result.mode : 0;
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
-    if (side.mode === base.mode || (other.mode !== base.mode && other.mode !== side.mode)) continue;
-    return isRegular(side.mode) && isRegular(base.mode)
-      ? lost(parent, `has the mode ${base.mode.toString(8)} instead of ${side.mode.toString(8)}`)
-      : lost(parent, "is of another type there");
+    if (side.mode === 0 || side.mode === before || side.mode === result.mode) continue;
+    if (other.mode !== base.mode && other.mode !== side.mode) continue;
+    // A third mode is someone's answer, unless merging the modes was no question.
+    if (base.mode !== 0 && result.mode !== base.mode && expected.mode !== side.mode) continue;
+    return isRegular(side.mode) && isRegular(result.mode)
+      ? lost(
+        "mode",
+        parent,
+        `has the mode ${result.mode.toString(8)} instead of ${side.mode.toString(8)}`,
+      )
+      : lost("mode", parent, "is of another type there");
   }
   return null;
+}
+
+/** Neither side touched it: adapting it to the rest is part of merging, replacing it is not. */
+function findOverwritten(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
+  const { expected, result } = versions;
+  if (isRegular(expected.mode) !== isRegular(result.mode)) {
+    return lost("whole", 0, "is of another type, though neither side changed it");
+  }
+  const texts = readTexts(context.db, [expected, result]);
+  if (!texts) return null;
+  const old = wordCounts(texts[0]!);
+  const { found, total } = shared(old, wordCounts(texts[1]!));
+  if (found >= total * BARELY) return null;
+  if (shared(old, context.elsewhere()).found >= total * BARELY) return null;
+  return lost("whole", 0, "was changed by neither side and is replaced by something else");
 }
 
 function findTextLoss(
   texts: Texts,
   conflicted: boolean,
   unchanged: boolean,
-): { what: string; regions: string[] } | null {
-  const kept = wordsKept(texts);
+): { what: string; places: readonly Place[] } | null {
+  const side = conflicted ? withoutNumbers(texts) : texts.side;
+  const kept = wordsKept({ ...texts, side });
   if (kept === null) {
-    return unchanged ? { what: "lacks that side's change altogether", regions: [] } : null;
+    return unchanged && side === texts.side
+      ? { what: "lacks that side's change altogether", places: missingPlaces(texts) }
+      : null;
   }
   if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
     return {
       what: unchanged
         ? "lacks that side's change altogether"
         : "shows next to nothing of that side's change",
-      regions: [],
+      places: missingPlaces(texts),
     };
   }
   const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
   if (hunks.length === 0) return null;
   return {
     what: `lacks what that side changed in lines ${ranges(hunks)} of its version`,
-    regions: [],
+    places: hunks.map(({ place }) => place),
   };
 }
 

@@ -27,19 +27,28 @@ export function mergeReport(merge: MergeResult): string {
   return lines.join("\n") + "\n";
 }
 
-/** Merges that lost work. `merge` is null for the merge with the branch itself. */
-export function refusalReport(
-  bad: readonly { merge: Oid | null; losses: readonly Loss[] }[],
-): string {
+/** A merge that lost work. */
+export interface RefusedMerge {
+  /** A merge commit of the candidate and its parents; null for the merge with the branch itself. */
+  readonly merge: {
+    readonly oid: Oid;
+    readonly sides: readonly { readonly oid: Oid; readonly onBranch: boolean }[];
+  } | null;
+  readonly losses: readonly Loss[];
+}
+
+/** Merges that lost work, and what to do about it. */
+export function refusalReport(bad: readonly RefusedMerge[]): string {
   const lines: string[] = [];
-  for (const { merge, losses } of bad) {
+  for (const { merge: commit, losses } of bad) {
+    const merge = commit?.oid ?? null;
     lines.push(
       merge === null
         ? "The merge with the branch loses work:"
         : `The merge commit ${short(merge)} loses work:`,
       ...list(losses.map(({ path, parent, what, regions }) => {
         const where = regions.length > 0 ? ` (lines ${regions.join(", ")})` : "";
-        const side = parent === 0 ? "" : ` [changed ${changedBy(merge, parent)}]`;
+        const side = parent === 0 ? "" : ` [changed ${changedBy(commit, parent)}]`;
         return `${pathText(path)}: ${what}${where}${side}`;
       })),
     );
@@ -61,9 +70,14 @@ export function refusalReport(
 }
 
 /** Whose change it is: the merge with the branch has the branch first. */
-function changedBy(merge: Oid | null, parent: 1 | 2): string {
-  if (merge !== null) return `by parent ${parent}`;
-  return parent === 1 ? "on the branch" : "by the candidate";
+function changedBy(merge: RefusedMerge["merge"], parent: 1 | 2): string {
+  if (merge === null) return parent === 1 ? "on the branch" : "by the candidate";
+  const { sides } = merge;
+  // An octopus is merged one parent after the other: what came before the last is together the first side.
+  if (parent === 1 && sides.length > 2) return "in one of the parents before the last";
+  const n = parent === 1 ? 1 : sides.length;
+  const { oid, onBranch } = sides[n - 1]!;
+  return `${onBranch ? "on the branch" : "by the candidate"}, ${short(oid)}, parent ${n}`;
 }
 
 function list(items: readonly string[]): string[] {

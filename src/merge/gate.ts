@@ -6,23 +6,19 @@
  *  the lander's own merge of tip and candidate ──────────────▶ clean, and nothing lost
  * ```
  *
- * A loss is forgiven when a later commit of the candidate changes the same path on purpose (not only its
- * layout), or when it was declared with `--drop`.
+ * A loss is forgiven when a later commit of the candidate brings the work back or changes its place on
+ * purpose (gate-forgive.ts), or when it was declared with `--drop`.
  */
 import { type CommitReader, commitsBetween, isAncestor } from "../git/history.ts";
 import { compileWildmatch } from "../git/wildmatch.ts";
 import type { Oid } from "../git/types.ts";
-import { NOTHING, sameVersion, type Version } from "./entry.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
-import { mergeReport, refusalReport } from "./gate-report.ts";
-import type { Loss } from "./gate-path.ts";
+import { forgiveness } from "./gate-forgive.ts";
+import { mergeReport, refusalReport, type RefusedMerge } from "./gate-report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { overlay } from "./overlay.ts";
-import { isRegular } from "./entry.ts";
 import { byteString, pathText } from "./state.ts";
-import { wordCounts } from "./survival.ts";
-import { treePaths } from "./tree-paths.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
 
 export interface GateRequest {
@@ -99,50 +95,28 @@ function inspectCandidate(
   declared: (path: string) => boolean,
 ): GateVerdict | null {
   const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
-  const bad: { merge: Oid; losses: Loss[] }[] = [];
+  const bad: RefusedMerge[] = [];
   for (const { oid, parentOids } of commits) {
     if (parentOids.length < 2) continue;
     let losses = inspectMerge(db, graph, parentOids, commitTree(db, oid), options)
       .filter(({ path }) => !declared(path));
     if (losses.length === 0) continue;
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
-    const changedLater = changesOnPurpose(
-      db,
-      later.map((c) => ({ oid: c.oid, parents: c.parentOids })),
-    );
-    losses = losses.filter(({ path }) => !changedLater(path));
-    if (losses.length > 0) bad.push({ merge: oid, losses });
+    const forgiven = forgiveness(db, oid, candidate, later);
+    losses = losses.filter((loss) => !forgiven(loss));
+    if (losses.length === 0) continue;
+    const sides = parentOids.map((parent) => ({
+      oid: parent,
+      onBranch: isAncestor(db, parent, tip),
+    }));
+    bad.push({ merge: { oid, sides }, losses });
   }
   return bad.length === 0 ? null : refuse("a merge on the branch was refused", bad);
 }
 
-/**
- * Whether one of `commits` changes a path itself: for a merge, differs from all its parents. A change of
- * layout alone (the same words) says nothing about the content.
- */
-function changesOnPurpose(
-  db: CommitReader,
-  commits: readonly { oid: Oid; parents: readonly Oid[] }[],
-): (path: string) => boolean {
-  const lookup = treePaths(db);
-  const at = (commit: Oid, path: string): Version => lookup.at(commitTree(db, commit), path);
-  const sameWords = (a: Version, b: Version): boolean => {
-    if (!isRegular(a.mode) || !isRegular(b.mode)) return false;
-    const x = wordCounts(db.read(a.oid).data);
-    const y = wordCounts(db.read(b.oid).data);
-    return x.size === y.size && [...x].every(([word, count]) => y.get(word) === count);
-  };
-  return (path) =>
-    commits.some(({ oid, parents }) => {
-      const own = at(oid, path);
-      const before = parents.length === 0 ? [NOTHING] : parents.map((parent) => at(parent, path));
-      return before.every((old) => !sameVersion(old, own) && !sameWords(old, own));
-    });
-}
-
 function refuse(
   reason: "merge refused" | "a merge on the branch was refused",
-  bad: readonly { merge: Oid | null; losses: readonly Loss[] }[],
+  bad: readonly RefusedMerge[],
 ): GateVerdict {
   const losses = bad.flatMap((item) => item.losses);
   return {

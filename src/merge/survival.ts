@@ -6,22 +6,9 @@
  */
 import { Buffer } from "node:buffer";
 import { diffLines } from "./text/diff.ts";
-import { alignChanges } from "./text/hunks.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
-
-type Counts = Map<string, number>;
-
-/** Words and how often they occur; the whole line where a line has none. */
-export function wordCounts(data: Uint8Array): Counts {
-  const counts: Counts = new Map();
-  const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
-  for (const [word] of text.matchAll(/[A-Za-z0-9_\x80-\xff]+/g)) {
-    counts.set(word, (counts.get(word) ?? 0) + 1);
-  }
-  return counts;
-}
-
-const countOf = (counts: Counts, word: string): number => counts.get(word) ?? 0;
+import { hasWord, type LostHunk, slice } from "./gate-hunks.ts";
+import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
 export interface Texts {
@@ -76,92 +63,10 @@ export function wordsKept(texts: Texts): number | null {
   return added.kept / added.wanted;
 }
 
-/** A place where work was lost: lines of the side's text, 1-based, and their words. */
-export interface LostHunk {
-  readonly first: number;
-  readonly last: number;
-  readonly words: Counts;
-}
-
 /** Whether at least half of a lost hunk's words were added elsewhere: it moved with the code it belongs to. */
 export function standsElsewhere(hunk: LostHunk, elsewhere: Counts): boolean {
-  let wanted = 0;
-  let found = 0;
-  for (const [word, count] of hunk.words) {
-    wanted += count;
-    found += Math.min(count, countOf(elsewhere, word));
-  }
-  return wanted > 0 && found * 2 >= wanted;
-}
-
-function wordsOfLines(text: Lines, from: number, to: number): Counts {
-  return wordCounts(text.data.subarray(text.starts[from]!, text.starts[to]!));
-}
-
-/**
- * The hunks that only `side` changed and whose place in the result still shows exactly what `other` has,
- * while none of the lines they add stand anywhere in the result.
- */
-export function lostHunks(texts: Texts): LostHunk[] {
-  const lines = [texts.base, texts.other, texts.side, texts.result].map(splitLines) as [
-    Lines,
-    Lines,
-    Lines,
-    Lines,
-  ];
-  const { ids, tables } = classifyLines(lines);
-  const [base, other, side, result] = ids as [Int32Array, Int32Array, Int32Array, Int32Array];
-  const otherChanges = diffLines(base, other, tables, "histogram");
-  const sideChanges = diffLines(base, side, tables, "histogram");
-  const hunks = alignChanges(otherChanges, sideChanges, other, side, base.length);
-  const edits = diffLines(other, result, tables, "histogram");
-  const inResult = new Set(result);
-  const inOther = new Set(other);
-  const lost: LostHunk[] = [];
-  for (const hunk of hunks) {
-    if (hunk.take !== "theirs") continue;
-    const from = hunk.ours;
-    const to = hunk.ours + hunk.oursCount;
-    if (edits.some(({ at, removed }) => at <= to && at + removed >= from)) continue;
-    let added = 0;
-    let present = 0;
-    for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
-      if (!hasWord(lines[2], i) || inOther.has(side[i]!)) continue;
-      added++;
-      if (inResult.has(side[i]!)) present++;
-    }
-    // Nothing but lines that are there anyway (or blank): nothing to miss, unless lines had to go.
-    if (added > 0 ? present > 0 : !removesWords(lines[1], other, from, to, side)) continue;
-    lost.push({
-      first: hunk.theirs + 1,
-      last: hunk.theirs + Math.max(1, hunk.theirsCount),
-      words: wordsOfLines(lines[2], hunk.theirs, hunk.theirs + hunk.theirsCount),
-    });
-  }
-  return lost;
-}
-
-function hasWord(text: Lines, line: number): boolean {
-  for (let i = text.starts[line]!; i < text.starts[line + 1]!; i++) {
-    const c = text.data[i]!;
-    if ((c >= 48 && c <= 57) || (c >= 65 && c <= 90) || (c >= 97 && c <= 122) || c >= 128) {
-      return true;
-    }
-  }
-  return false;
-}
-
-/** Whether the lines the side removed have words and are gone from the side's text altogether. */
-function removesWords(
-  text: Lines,
-  ids: Int32Array,
-  from: number,
-  to: number,
-  side: Int32Array,
-): boolean {
-  const left = new Set(side);
-  for (let i = from; i < to; i++) if (hasWord(text, i) && !left.has(ids[i]!)) return true;
-  return false;
+  const { found, total } = shared(hunk.words, elsewhere);
+  return total > 0 && found * 2 >= total;
 }
 
 /**
@@ -177,16 +82,17 @@ export function cutLines(expected: Uint8Array, base: Uint8Array, result: Uint8Ar
   const wanted = wordCounts(expected);
   const got = wordCounts(result);
   const lost: LostHunk[] = [];
-  for (const { at, removed, added } of diffLines(want, have, tables, "histogram")) {
+  for (const { at, removed, newAt, added } of diffLines(want, have, tables, "histogram")) {
     if (added > 0) continue;
     for (let i = at; i < at + removed; i++) {
       if (inBase.has(want[i]!) || inResult.has(want[i]!) || !hasWord(lines[0], i)) continue;
-      const words = wordsOfLines(lines[0], i, i + 1);
+      const words = wordCounts(slice(lines[0], i, 1));
       if (![...words.keys()].some((word) => countOf(got, word) < countOf(wanted, word))) continue;
       lost.push({
         first: at + 1,
         last: at + removed,
-        words: wordsOfLines(lines[0], at, at + removed),
+        words: wordCounts(slice(lines[0], at, removed)),
+        place: { from: newAt, to: newAt },
       });
       break;
     }

@@ -129,7 +129,7 @@ describe("trees", () => {
       for (let i = 0; i < 3000; i++) at = tree(db, "d", 0o40000, at);
       return at;
     };
-    const [one, two] = [deep("1\n"), deep("2\n")];
+    const [one, two] = [deep("one\n"), deep("two\n")];
     assert.deepEqual(treePaths(db).differences(one, two).map(({ path }) => path), [
       "d/".repeat(3000) + "f",
     ]);

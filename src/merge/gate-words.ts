@@ -1,0 +1,56 @@
+/** Words of a text: what the gate counts, so that layout doesn't matter. */
+import { Buffer } from "node:buffer";
+
+export type Counts = Map<string, number>;
+
+/**
+ * UTF-8 read byte by byte. Scripts that put no spaces between words (Chinese, Japanese, Korean, Thai, Lao)
+ * have each letter counted as a word, as otherwise a sentence would be one; their punctuation is none.
+ */
+const WORD = new RegExp(
+  "\\xe3\\x80[\\x80-\\xbf]|\\xef\\xbc[\\x80-\\x8f\\x9a-\\xa0]|" +
+    "([\\xe3-\\xed][\\x80-\\xbf]{2}|\\xe0[\\xb8-\\xbb][\\x80-\\xbf]|\\xf0[\\xa0-\\xbf][\\x80-\\xbf]{2}|" +
+    "(?:[A-Za-z0-9_]|(?!\\xe0[\\xb8-\\xbb]|[\\xe3-\\xed][\\x80-\\xbf]{2}|\\xef\\xbc[\\x80-\\x8f]|" +
+    "\\xf0[\\xa0-\\xbf][\\x80-\\xbf]{2})[\\x80-\\xff])+)",
+  "g",
+);
+
+/** The words of a text in order, as byte strings. */
+export function wordList(data: Uint8Array): string[] {
+  const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
+  const words: string[] = [];
+  for (const [, word] of text.matchAll(WORD)) if (word !== undefined) words.push(word);
+  return words;
+}
+
+/** Words and how often they occur. */
+export function wordCounts(data: Uint8Array): Counts {
+  const counts: Counts = new Map();
+  for (const word of wordList(data)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  return counts;
+}
+
+export const countOf = (counts: Counts, word: string): number => counts.get(word) ?? 0;
+
+/** How many of the words of `wanted` stand in `counts`, and how many there are. */
+export function shared(wanted: Counts, counts: Counts): { found: number; total: number } {
+  let found = 0;
+  let total = 0;
+  for (const [word, count] of wanted) {
+    total += count;
+    found += Math.min(count, countOf(counts, word));
+  }
+  return { found, total };
+}
+
+/** Whether two texts have the same words, in order, but for the digits in them, and these differ. */
+export function differInNumbers(a: Uint8Array, b: Uint8Array): boolean {
+  const strip = (data: Uint8Array): [plain: string, full: string] => {
+    const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
+    const full = text.replace(/\s+/g, "");
+    return [full.replace(/\d+(?:\.\d+)*/g, "0"), full];
+  };
+  const [plainA, fullA] = strip(a);
+  const [plainB, fullB] = strip(b);
+  return plainA === plainB && fullA !== fullB;
+}
