@@ -249,7 +249,7 @@ function hasTrace({ words, texts }: Layout, lost: Counts): boolean | undefined {
     brought = true;
     const without = countOf(words.other, word) + more - n;
     if (countOf(words.result, word) > Math.max(0, without)) return true;
-    if (texts.elsewhere().has(word)) return true;
+    if (countOf(texts.elsewhere(), word) > 0) return true;
   }
   return brought ? false : undefined;
 }

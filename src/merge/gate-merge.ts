@@ -4,12 +4,12 @@ import type { CommitReader } from "../git/history.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, type Version } from "./entry.ts";
 import { findLoss, type Loss } from "./gate-path.ts";
-import { countOf, type Counts, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, wordCounts, type WordSource } from "./gate-words.ts";
 import type { CommitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { type Overlay, overlay } from "./overlay.ts";
 import { RENAME_SCORE, similarity } from "./similarity.ts";
-import type { PairedVersions } from "./rename-state.ts";
+import type { FileSpec, PairedVersions } from "./rename-state.ts";
 import { pathText } from "./state.ts";
 import { type Difference, treePaths } from "./tree-paths.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
@@ -67,6 +67,13 @@ export function compareMerge(
   const find = moves(db);
   const elsewhere = wordsElsewhere(db, changes);
 
+  const later = new Map<Oid, Difference[]>();
+  const changesTo = (tree: Oid): Difference[] => {
+    let found = later.get(tree);
+    if (!found) later.set(tree, found = lookup.differences(merged.tree, tree));
+    return found;
+  };
+
   const losses: JudgedLoss[] = [];
   for (const path of [...paths].sort()) {
     const { twin, ...three } = sources(path);
@@ -88,7 +95,7 @@ export function compareMerge(
           break;
         }
       }
-      const loss = findLoss({ db, elsewhere: () => elsewhere([path, where]) }, {
+      const loss = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])) }, {
         path,
         ...three,
         expected,
@@ -105,7 +112,7 @@ export function compareMerge(
     if (!loss) continue;
     losses.push({
       ...loss,
-      again: (later) => judge(at(later, path), lookup.differences(merged.tree, later)),
+      again: (tree) => judge(at(tree, path), changesTo(tree)),
     });
   }
   return losses;
@@ -121,17 +128,23 @@ export function moves(
   db: CommitReader,
 ): (version: Version, differences: readonly Difference[]) => Difference | undefined {
   const compare = similarity(db, () => undefined);
+  // One object for each content: what it is made of is remembered by it.
+  const specs = new Map<Oid, FileSpec>();
+  const specOf = ({ mode, oid }: Version): FileSpec => {
+    let spec = specs.get(oid);
+    if (!spec) specs.set(oid, spec = { path: "", mode, oid, used: false });
+    return spec;
+  };
   return (version, differences) => {
     if (version.mode === 0) return undefined;
-    const source = { path: "", ...version, used: false };
     let best: Difference | undefined;
     let score = RENAME_SCORE - 1;
     for (const difference of differences) {
-      const { left, right, path } = difference;
+      const { left, right } = difference;
       if (left.mode !== 0 || right.mode === 0) continue;
       if (right.oid === version.oid) return difference;
       if (!isRegular(right.mode) || !isRegular(version.mode)) continue;
-      const found = compare.score(source, { path, ...right, used: false }, RENAME_SCORE);
+      const found = compare.score(specOf(version), specOf(right), RENAME_SCORE);
       if (found > score) [best, score] = [difference, found];
     }
     return best;
@@ -142,18 +155,22 @@ export function moves(
 function wordsElsewhere(
   db: CommitReader,
   changes: readonly Difference[],
-): (except: readonly string[]) => Counts {
-  let words: Map<string, Counts> | undefined;
-  return (except) => {
-    words ??= new Map(
-      changes.map((change) => [change.path, addedWords(db, change.left, change.right)]),
-    );
+): (except: ReadonlySet<string>) => WordSource {
+  let known: { total: Counts; byPath: Map<string, Counts> } | undefined;
+  const count = (): { total: Counts; byPath: Map<string, Counts> } => {
+    const byPath = new Map(changes.map((c) => [c.path, addedWords(db, c.left, c.right)]));
     const total: Counts = new Map();
-    for (const [where, counts] of words) {
-      if (except.includes(where)) continue;
+    for (const counts of byPath.values()) {
       for (const [word, n] of counts) total.set(word, countOf(total, word) + n);
     }
-    return total;
+    return { total, byPath };
+  };
+  return (except) => {
+    const { total, byPath } = known ??= count();
+    const own = [...except].flatMap((path) => byPath.get(path) ?? []);
+    return {
+      get: (word) => own.reduce((n, counts) => n - countOf(counts, word), countOf(total, word)),
+    };
   };
 }
 

@@ -19,7 +19,7 @@ import {
   type Place,
   withoutNumbers,
 } from "./gate-hunks.ts";
-import { type Counts, shared, wordCounts } from "./gate-words.ts";
+import { shared, wordCounts, type WordSource } from "./gate-words.ts";
 import { hasNul } from "./similarity.ts";
 import { cutLines, newMarkers, standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
@@ -39,7 +39,7 @@ export interface PathVersions {
 export interface PathContext {
   readonly db: ObjectReader;
   /** Words that the merge added to paths other than the one judged. */
-  elsewhere(): Counts;
+  elsewhere(): WordSource;
 }
 
 export interface Loss {

@@ -3,6 +3,11 @@ import { Buffer } from "node:buffer";
 
 export type Counts = Map<string, number>;
 
+/** Counts to look words up in. */
+export interface WordSource {
+  get(word: string): number | undefined;
+}
+
 /**
  * UTF-8 read byte by byte. Scripts that put no spaces between words (Chinese, Japanese, Korean, Thai, Lao)
  * have each letter counted as a word, as otherwise a sentence would be one; their punctuation is none.
@@ -30,10 +35,10 @@ export function wordCounts(data: Uint8Array): Counts {
   return counts;
 }
 
-export const countOf = (counts: Counts, word: string): number => counts.get(word) ?? 0;
+export const countOf = (counts: WordSource, word: string): number => counts.get(word) ?? 0;
 
 /** How many of the words of `wanted` stand in `counts`, and how many there are. */
-export function shared(wanted: Counts, counts: Counts): { found: number; total: number } {
+export function shared(wanted: Counts, counts: WordSource): { found: number; total: number } {
   let found = 0;
   let total = 0;
   for (const [word, count] of wanted) {

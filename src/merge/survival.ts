@@ -8,7 +8,7 @@ import { Buffer } from "node:buffer";
 import { diffLines } from "./text/diff.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
 import { hasWord, type LostHunk, slice } from "./gate-hunks.ts";
-import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
+import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
 export interface Texts {
@@ -18,7 +18,7 @@ export interface Texts {
   readonly other: Uint8Array;
   readonly result: Uint8Array;
   /** Words that the merge added elsewhere: a change may have moved with the code it belongs to. */
-  readonly elsewhere: () => Counts;
+  readonly elsewhere: () => WordSource;
 }
 
 /**
@@ -64,7 +64,7 @@ export function wordsKept(texts: Texts): number | null {
 }
 
 /** Whether at least half of a lost hunk's words were added elsewhere: it moved with the code it belongs to. */
-export function standsElsewhere(hunk: LostHunk, elsewhere: Counts): boolean {
+export function standsElsewhere(hunk: LostHunk, elsewhere: WordSource): boolean {
   const { found, total } = shared(hunk.words, elsewhere);
   return total > 0 && found * 2 >= total;
 }
