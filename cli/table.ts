@@ -11,6 +11,7 @@ const OTHER_COMMANDS: readonly CommandSpec[] = [
     details:
       "Prints the verdict, the merged tree and the conflicts of two commits. With --stdin, reads one\n" +
       "`OURS THEIRS` a line and answers each with one JSON document, in order.\n" +
+      'A path that isn\'t UTF-8, or begins with a double quote, is quoted as git quotes it: "\\377\\376".\n' +
       "Exit 0 clean, 1 conflicts, 2 failure (with --stdin: 0 if every line was answered).",
     arguments: [
       { name: "ours", description: "the commit to merge into", required: false },
