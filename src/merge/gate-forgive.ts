@@ -13,7 +13,7 @@ import { Buffer } from "node:buffer";
 import type { CommitReader } from "../git/history.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, sameVersion, type Version } from "./entry.ts";
-import type { Place } from "./gate-hunks.ts";
+import type { Place } from "./gate-layout.ts";
 import { commitTree, type JudgedLoss, moves } from "./gate-merge.ts";
 import { shared, wordCounts, wordList } from "./gate-words.ts";
 import { diffLines } from "./text/diff.ts";

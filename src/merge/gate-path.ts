@@ -12,16 +12,10 @@
  */
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
-import {
-  type LostHunk,
-  lostHunks,
-  missingPlaces,
-  type Place,
-  withoutNumbers,
-} from "./gate-hunks.ts";
+import type { Place } from "./gate-layout.ts";
+import { BARELY, findTextLoss, isText, ranges, readTexts } from "./gate-texts.ts";
 import { shared, wordCounts, type WordSource } from "./gate-words.ts";
-import { hasNul } from "./similarity.ts";
-import { cutLines, newMarkers, standsElsewhere, type Texts, wordsKept } from "./survival.ts";
+import { cutLines, newMarkers, standsElsewhere, wordsKept } from "./survival.ts";
 
 /** What one path is in all the trees that matter. */
 export interface PathVersions {
@@ -63,11 +57,6 @@ type Lost = (
   what: string,
   more?: { regions?: readonly string[]; places?: readonly Place[] },
 ) => Loss;
-
-/** A side whose change is less present than this in words is taken for lost. */
-const BARELY = 0.25;
-/** Where both sides changed the same lines, one has to give way to some extent. */
-const BARELY_IN_CONFLICT = 0.1;
 
 /** What was lost at this path, or null. */
 export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
@@ -224,50 +213,4 @@ function findOverwritten(context: PathContext, versions: PathVersions, lost: Los
   if (found >= total * BARELY) return null;
   if (shared(old, context.elsewhere()).found >= total * BARELY) return null;
   return lost("whole", 0, "was changed by neither side and is replaced by something else");
-}
-
-function findTextLoss(
-  texts: Texts,
-  conflicted: boolean,
-  unchanged: boolean,
-): { what: string; places: readonly Place[] } | null {
-  const side = conflicted ? withoutNumbers(texts) : texts.side;
-  const kept = wordsKept({ ...texts, side });
-  if (kept === null) {
-    return unchanged && side === texts.side
-      ? { what: "lacks that side's change altogether", places: missingPlaces(texts) }
-      : null;
-  }
-  if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
-    return {
-      what: unchanged
-        ? "lacks that side's change altogether"
-        : "shows next to nothing of that side's change",
-      places: missingPlaces(texts),
-    };
-  }
-  const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
-  if (hunks.length === 0) return null;
-  return {
-    what: `lacks what that side changed in lines ${ranges(hunks)} of its version`,
-    places: hunks.map(({ place }) => place),
-  };
-}
-
-const ranges = (hunks: readonly LostHunk[]): string =>
-  hunks.map(({ first, last }) => first === last ? `${first}` : `${first}-${last}`).join(", ");
-
-function isText(db: ObjectReader, version: Version): boolean {
-  return isRegular(version.mode) && !hasNul(db.read(version.oid).data);
-}
-
-/** The contents, when all that exist are text. */
-function readTexts(db: ObjectReader, versions: readonly Version[]): Uint8Array[] | null {
-  const texts: Uint8Array[] = [];
-  for (const version of versions) {
-    if (version.mode === 0) texts.push(new Uint8Array(0));
-    else if (isText(db, version)) texts.push(db.read(version.oid).data);
-    else return null;
-  }
-  return texts;
 }

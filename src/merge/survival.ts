@@ -7,7 +7,8 @@
 import { Buffer } from "node:buffer";
 import { diffLines } from "./text/diff.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
-import { hasWord, type LostHunk, slice } from "./gate-hunks.ts";
+import type { LostHunk } from "./gate-hunks.ts";
+import { hasWord, slice } from "./gate-layout.ts";
 import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
