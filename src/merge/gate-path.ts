@@ -91,7 +91,7 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
   if (marked) return marked;
   const mode = findModeLoss(versions, lost);
   if (mode) return mode;
-  if (sameVersion(ours, theirs) && sameVersion(base, ours)) {
+  if (base.mode !== 0 && sameVersion(ours, theirs) && sameVersion(base, ours)) {
     return findOverwritten(context, versions, lost);
   }
 

@@ -322,6 +322,17 @@ describe("a file that neither side touched", () => {
   });
 });
 
+test("a file that stands where the other side has a directory may go where it fits", () => {
+  for (const settle of ["a~kept", "kept"]) {
+    const dir = apart({ x: "x\n" }, { "a/b": "a directory of hers\n" }, { a: "a file of his\n" });
+    merge(dir, [], (dir) => {
+      for (const name of ["a~HEAD", "a~feat"]) rmSync(join(dir, name), { force: true });
+      write(dir, settle, "a file of his\nand more\n");
+    });
+    passes(dir);
+  }
+});
+
 describe("text without spaces between words", () => {
   test("is counted letter by letter", () => {
     const dir = apart(
