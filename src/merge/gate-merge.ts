@@ -67,10 +67,10 @@ export function compareMerge(
   const find = moves(db);
   const elsewhere = wordsElsewhere(db, changes);
 
-  const later = new Map<Oid, Difference[]>();
-  const changesTo = (tree: Oid): Difference[] => {
-    let found = later.get(tree);
-    if (!found) later.set(tree, found = lookup.differences(merged.tree, tree));
+  const known = new Map<Oid, Difference[]>();
+  const changesTo = (later: Oid): Difference[] => {
+    let found = known.get(later);
+    if (!found) known.set(later, found = lookup.differences(merged.tree, later));
     return found;
   };
 
@@ -82,11 +82,12 @@ export function compareMerge(
       String(options.attributes?.(path).get("conflict-marker-size")),
       10,
     );
-    const judge = (result: Version, all: readonly Difference[]): Loss | null => {
+    const judge = (judged: Oid, all: readonly Difference[]): Loss | null => {
+      let result = at(judged, path);
       let where = path;
       if (result.mode === 0) {
         // Of a file with two new names, one is enough.
-        if (twin !== undefined && at(tree, twin).mode !== 0) return null;
+        if (twin !== undefined && at(judged, twin).mode !== 0) return null;
         for (const version of [expected, three.theirs, three.ours]) {
           const found = find(version, all);
           if (!found) continue;
@@ -107,12 +108,11 @@ export function compareMerge(
         ? { ...loss, what: `is ${pathText(where)} in the merge, which ${loss.what}` }
         : loss;
     };
-    const result = at(tree, path);
-    const loss = judge(result, changes);
+    const loss = judge(tree, changes);
     if (!loss) continue;
     losses.push({
       ...loss,
-      again: (tree) => judge(at(tree, path), changesTo(tree)),
+      again: (later) => judge(later, changesTo(later)),
     });
   }
   return losses;
