@@ -33,7 +33,6 @@ const env: Record<string, string> = {
   GIT_AUTHOR_EMAIL: "bench@example.com",
   GIT_COMMITTER_NAME: "bench",
   GIT_COMMITTER_EMAIL: "bench@example.com",
-  AGENTQ_STATE: join(work, "state"),
 };
 
 function git(cwd: string, ...args: string[]): string {
@@ -43,7 +42,12 @@ function git(cwd: string, ...args: string[]): string {
 /** Milliseconds that a command took; it must succeed. */
 function time(cwd: string, command: string, args: readonly string[]): number {
   const began = performance.now();
-  const run = spawnSync(command, args, { cwd, env, encoding: "utf8" });
+  const run = spawnSync(command, args, {
+    cwd,
+    // Each clone stands for a machine of its own.
+    env: { ...env, AGENTQ_STATE: `${cwd}-state` },
+    encoding: "utf8",
+  });
   const took = performance.now() - began;
   if (run.status !== 0) {
     throw new Error(`${command} ${args.join(" ")}: exit ${run.status}\n${run.stdout}${run.stderr}`);
@@ -145,28 +149,35 @@ function makeSide(name: string, program: string, submit: readonly string[]): Sid
     newCommit(other);
     time(other, program, submit);
   };
-  // Once, so that the queue exists and the program is in the page cache.
+  // A few tickets, this clone's among them; then the program is in the page cache too.
+  someoneElse();
+  newCommit(clone);
+  time(clone, program, submit);
   someoneElse();
   return { clone, someoneElse };
 }
 
 function enqueueAndStatus(): Figure[] {
   const submit = ["submit", "--no-wait", "--json"];
-  const ours = makeSide("ours", agentq, submit);
-  const theirs = makeSide("theirs", script, ["enqueue"]);
   const timed = (side: Side, program: string, args: readonly string[], shared: boolean) => {
     if (shared) side.someoneElse();
     if (args !== STATUS.ours && args !== STATUS.theirs) newCommit(side.clone);
     return time(side.clone, program, args);
   };
-  const pair = (name: string, limit: number, words: Words, shared: boolean) =>
-    compare(
+  let sides = 0;
+  // Each on an origin and clones of its own, so that no figure pays for the tickets of another.
+  const pair = (name: string, limit: number, words: Words, shared: boolean) => {
+    const number = ++sides;
+    const ours = makeSide(`ours-${number}`, agentq, submit);
+    const theirs = makeSide(`theirs-${number}`, script, ["enqueue"]);
+    return compare(
       name,
       limit,
       pairs,
       () => timed(ours, agentq, words.ours, shared),
       () => timed(theirs, script, words.theirs, shared),
     );
+  };
   const SUBMIT = { ours: submit, theirs: ["enqueue"] };
   return [
     pair("submit --no-wait", 0.8, SUBMIT, true),
