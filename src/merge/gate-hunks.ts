@@ -30,9 +30,8 @@ export function lostHunks(texts: Texts): LostHunk[] {
   const layout = layOut(texts);
   return layout.hunks
     .filter((hunk) =>
-      hunk.take === "theirs"
-        ? isUndone(layout, hunk)
-        : hunk.take === "conflict" && !inNumbers(layout, hunk) && isOverruled(layout, hunk)
+      hunk.take === "theirs" ? isUndone(layout, hunk) : hunk.take === "conflict" &&
+        (inNumbers(layout, hunk) ? isBase(layout, hunk) : isOverruled(layout, hunk))
     )
     .map((hunk) => lostAt(layout, hunk));
 }
@@ -50,15 +49,15 @@ export function missingPlaces(texts: Texts): Place[] {
 }
 
 /**
- * Conflicts in which the sides differ in nothing but numbers are no one's loss, whichever is taken: the
- * text of the side without its change there.
+ * Conflicts in which the sides differ in nothing but numbers are no one's loss, whichever is taken (but
+ * for the old ones): the text of the side without its change there.
  */
 export function withoutNumbers(texts: Texts): Uint8Array {
   const layout = layOut(texts);
   const parts: Uint8Array[] = [];
   let at = 0;
   for (const hunk of layout.aligned) {
-    if (hunk.take !== "conflict" || !inNumbers(layout, hunk)) continue;
+    if (hunk.take !== "conflict" || !inNumbers(layout, hunk) || isBase(layout, hunk)) continue;
     parts.push(texts.side.subarray(layout.side.starts[at], layout.side.starts[hunk.theirs]));
     parts.push(slice(layout.base, hunk.base, hunk.baseCount));
     at = hunk.theirs + hunk.theirsCount;
@@ -68,11 +67,24 @@ export function withoutNumbers(texts: Texts): Uint8Array {
   return Buffer.concat(parts);
 }
 
+/** Two answers to one question: what stood there and what each side made of it differ in numbers only. */
 function inNumbers(layout: Layout, hunk: Hunk): boolean {
-  return hunk.oursCount > 0 && hunk.theirsCount > 0 && differInNumbers(
+  return hunk.baseCount > 0 && hunk.oursCount > 0 && hunk.theirsCount > 0 && differInNumbers(
+    slice(layout.base, hunk.base, hunk.baseCount),
     slice(layout.other, hunk.ours, hunk.oursCount),
     slice(layout.side, hunk.theirs, hunk.theirsCount),
   );
+}
+
+/** The place shows what stood there before either side. */
+function isBase(layout: Layout, hunk: Hunk): boolean {
+  const { from, to } = placeOf(layout, hunk);
+  const { base, result } = layout.keys;
+  if (to - from !== hunk.baseCount) return false;
+  for (let i = 0; i < hunk.baseCount; i++) {
+    if (result[from + i] !== base[hunk.base + i]) return false;
+  }
+  return true;
 }
 
 /** A hunk that only the side changed: the other side's lines are what the base has. */

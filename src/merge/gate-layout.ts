@@ -19,7 +19,7 @@ export interface Layout {
   readonly side: Lines;
   /** Numbers of whole lines, and of lines without their blanks. */
   readonly ids: { readonly other: Int32Array; readonly side: Int32Array };
-  readonly keys: { readonly other: Int32Array; readonly side: Int32Array; result: Int32Array };
+  readonly keys: Readonly<Record<"base" | "other" | "side" | "result", Int32Array>>;
   readonly known: { readonly ids: Sets; readonly keys: Sets };
   /** As they lie, and with conflicts made small as they are shown. */
   readonly aligned: readonly Hunk[];
@@ -42,7 +42,7 @@ export function layOut(texts: Texts): Layout {
   const exact = classifyLines(lines);
   const loose = classifyLines(data.map((text) => splitLines(withoutBlanks(text))));
   const [base, other, side, result] = exact.ids as [Int32Array, Int32Array, Int32Array, Int32Array];
-  const [, otherKeys, sideKeys, resultKeys] = loose.ids as [
+  const [baseKeys, otherKeys, sideKeys, resultKeys] = loose.ids as [
     Int32Array,
     Int32Array,
     Int32Array,
@@ -66,7 +66,7 @@ export function layOut(texts: Texts): Layout {
     other: lines[1],
     side: lines[2],
     ids: { other, side },
-    keys: { other: otherKeys, side: sideKeys, result: resultKeys },
+    keys: { base: baseKeys, other: otherKeys, side: sideKeys, result: resultKeys },
     known: { ids: sets(other, side, result), keys: sets(otherKeys, sideKeys, resultKeys) },
     aligned,
     hunks: joinConflicts(refineConflicts(aligned, other, side, exact.tables, "histogram")),

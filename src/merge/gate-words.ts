@@ -48,14 +48,11 @@ export function shared(wanted: Counts, counts: WordSource): { found: number; tot
   return { found, total };
 }
 
-/** Whether two texts have the same words, in order, but for the digits in them, and these differ. */
-export function differInNumbers(a: Uint8Array, b: Uint8Array): boolean {
-  const strip = (data: Uint8Array): [plain: string, full: string] => {
-    const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
-    const full = text.replace(/\s+/g, "");
-    return [full.replace(/\d+(?:\.\d+)*/g, "0"), full];
-  };
-  const [plainA, fullA] = strip(a);
-  const [plainB, fullB] = strip(b);
-  return plainA === plainB && fullA !== fullB;
+/** Whether texts are the same but for blanks and the numbers in them. */
+export function differInNumbers(...texts: readonly Uint8Array[]): boolean {
+  const plain = texts.map((data) =>
+    Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1")
+      .replace(/\s+/g, "").replace(/\d+(?:\.\d+)*/g, "0")
+  );
+  return plain.every((one) => one === plain[0]);
 }

@@ -241,6 +241,35 @@ describe("a conflicting hunk", () => {
       passes(dir);
     }
   });
+
+  test("in which each side added something of its own is no pick, though only numbers tell them apart", () => {
+    const start = "# Changes\n- start\n";
+    for (
+      const [hers, his, results] of [
+        ["- Fix #41\n", "- Fix #42\n", ["- Fix #41\n", "- Fix #42\n", ""]],
+        ["boto2==1.0\n", "boto3==1.9\n", ["boto2==1.0\n", "boto3==1.9\n"]],
+      ] as const
+    ) {
+      for (const result of results) {
+        const dir = apart({ a: start }, { a: start + hers }, { a: start + his });
+        merge(dir, [], { a: start + result });
+        refuses(dir, ["a"]);
+      }
+      const dir = apart({ a: start }, { a: start + hers }, { a: start + his });
+      merge(dir, [], { a: start + hers + his });
+      passes(dir);
+    }
+    const list = (last: string) => ({ a: `versions = [1, 2${last}]\n` });
+    const dir = apart(list(""), list(", 3"), list(", 4"));
+    merge(dir, [], list(", 4"));
+    refuses(dir, ["a"]);
+  });
+
+  test("of numbers that is back at the old one has neither side's change", () => {
+    const dir = apart({ a: "retry(3)\n" }, { a: "retry(5)\n" }, { a: "retry(9)\n" });
+    merge(dir, [], { a: "retry(3)\n" });
+    refuses(dir, ["a"]);
+  });
 });
 
 describe("a hunk that is back as it was", () => {
