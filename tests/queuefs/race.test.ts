@@ -16,12 +16,15 @@ import { bytes, startRedis } from "./helpers/redis.ts";
 const OBSERVATIONS = setting("AGENTQ_RACE_OBSERVATIONS", 8_000);
 const WORKERS = 8;
 const OBSERVERS = 2;
+/** As often as the wrong reader may get away with it. */
+const ROUNDS = 30;
 
 async function provoke(url: string) {
   const queue = "race";
   const backend = await openBackend(url, { create: true });
-  await backend.create(queue);
-  await backend.enqueue(queue, [{ data: bytes("one") }, { data: bytes("two") }]);
+  if (await backend.create(queue)) {
+    await backend.enqueue(queue, [{ data: bytes("one") }, { data: bytes("two") }]);
+  }
   const workers = Array.from(
     { length: WORKERS },
     () => startAgent({ role: "circulate", url, queue }),
@@ -58,13 +61,20 @@ describe("a queue that always holds something is never reported complete", () =>
   for (const [name, start] of cases) {
     test(name, { timeout: 3_600_000 }, async () => {
       const { url, close } = await start();
-      const found = await provoke(url);
+      // Which process runs when is the machine's: looked at again until the fault was there to be found.
+      const found = { turns: 0, seen: 0, complete: 0, wrong: 0 };
+      for (let round = 0; round < ROUNDS && found.wrong === 0; round++) {
+        const { turns, seen, complete, wrong } = await provoke(url);
+        assert.ok(turns > 0, "nothing moved, so nothing was tried");
+        assert.ok(seen >= OBSERVATIONS);
+        assert.equal(complete, 0, `of ${seen} observations`);
+        found.turns += turns;
+        found.seen += seen;
+        found.wrong += wrong;
+      }
       await close();
-      assert.ok(found.turns > 0, "nothing moved, so nothing was tried");
-      assert.ok(found.seen >= OBSERVATIONS);
-      assert.equal(found.complete, 0, `of ${found.seen} observations`);
-      // The same run finds the fault in a reader that combines size with its own counter.
       if (OBSERVATIONS > 100_000) console.log(JSON.stringify(found));
+      // The same run finds the fault in a reader that combines size with its own counter.
       assert.ok(found.wrong > 0, "the wrong reader wasn't caught: the test provokes nothing");
     });
   }
