@@ -5,9 +5,8 @@
  *   submit --no-wait     at most 0.8×     status --json    at most 1.0×
  *   land 100 tickets     at most 0.25×    --version        at most 2× a compiled empty program
  *
- * `submit` and `status` run with another agent submitting in between, as in a fleet: the queue's head is
- * then new to the clone, and system git has to fetch it. What they cost with nobody else there, where
- * nothing is to be fetched, is printed beside it and held to nothing.
+ * `submit` and `status` run once with another agent submitting in between, as in a fleet: the queue's
+ * head is then new to the clone, and system git has to fetch it; and once with nobody else there.
  *
  * Usage: bun bench/landing.ts [PAIRS]. Needs ./dist/agentq and git. Prints medians of the times, and the
  * median of the pairs' ratios, which a change of the machine's speed between pairs doesn't move.
@@ -127,8 +126,8 @@ function print({ name, ours, theirs, limit }: Figure): boolean {
   console.log(
     `${name.padEnd(22)} agentq ${ms(ours).padStart(10)}   other ${
       ms(theirs).padStart(10)
-    }   ratio ${ratio.toFixed(2)}   ${
-      limit === Infinity ? "printed only" : `at most ${limit}   ${good ? "ok" : "OVER"}`
+    }   ratio ${ratio.toFixed(2)}   at most ${limit}   ${
+      good ? "ok" : "OVER"
     }   (${ours.length} pairs)`,
   );
   return good;
@@ -182,9 +181,9 @@ function enqueueAndStatus(): Figure[] {
   const SUBMIT = { ours: submit, theirs: ["enqueue"] };
   return [
     pair("submit --no-wait", 0.8, SUBMIT, true),
-    pair("  nobody else there", Infinity, SUBMIT, false),
+    pair("  nobody else there", 0.8, SUBMIT, false),
     pair("status --json", 1.0, STATUS, true),
-    pair("  nothing new", Infinity, STATUS, false),
+    pair("  nothing new", 1.0, STATUS, false),
   ];
 }
 
