@@ -5,7 +5,6 @@ import { operationInProgress } from "../../src/git/operation.ts";
 import type { Repository } from "../../src/git/repository.ts";
 import { resolveCommit } from "../../src/git/revision.ts";
 import { uncommittedChanges } from "../../src/git/status.ts";
-import type { Oid } from "../../src/git/types.ts";
 import { numberOf, type ResultEntry } from "../../src/landing/chain.ts";
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
 import { participantId } from "../../src/landing/participant.ts";
@@ -62,7 +61,7 @@ export async function run(
         throw whileQueued(error, ticket.number);
       });
     if (typeof document === "string") {
-      return queued(context, request.candidate, ticket.number, 3, document);
+      return queued(context, ticket.record, ticket.number, 3, document);
     }
     await forgetAnswered(context, submissions, [ticket.record]);
     const again = attempt < Number(flags.attempts) &&
@@ -148,9 +147,14 @@ async function keepForLater(
   const { pushUrl } = resolveRemote(config, context.remote, workTree ?? gitDir);
   const place = placeOf(context, redactUrl(pushUrl), context.branch);
   const submissions = await createSubmissions(context.stateDirectory);
-  const { fresh } = await keep(request, place, { clock: systemClock, me, submissions, again });
+  const { record, fresh } = await keep(request, place, {
+    clock: systemClock,
+    me,
+    submissions,
+    again,
+  });
   context.progress.line(`${reason.message}`);
-  const document = documentOfQueued(request.candidate, null, "offline");
+  const document = documentOfQueued(record, null, "offline");
   context.print(
     document,
     () =>
@@ -213,7 +217,7 @@ async function enqueueOnce(
   } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
   if (wait) return { number, record, answered: 0 };
   await forgetKnown(context, submissions, session, [record]);
-  if (!done) return { number, record, answered: queued(context, request.candidate, number, 0) };
+  if (!done) return { number, record, answered: queued(context, record, number, 0) };
   const result = await queue.chains.find("done", snapshot.done!, number, context.signal);
   await forgetAnswered(context, submissions, [record]);
   return { number, record, answered: answer(context, documentOfResult(result)) };
@@ -231,13 +235,13 @@ function differences(record: SubmissionRecord, request: SubmitRequest): string[]
 
 function queued(
   context: Context,
-  candidate: Oid,
+  record: SubmissionRecord,
   ticket: number,
   code: number,
   waits?: string,
 ): number {
   const reason = code === 0 ? "queued" : "still queued";
-  const document = documentOfQueued(candidate, ticket, reason, waits);
+  const document = documentOfQueued(record, ticket, reason, waits);
   context.print(document, () => describeResult(document));
   return code;
 }

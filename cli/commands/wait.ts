@@ -36,7 +36,9 @@ export async function run(
   kept?.save();
   if (result === null) {
     const entry = await queue.chains.find("queue", snapshot.queue!, ticket, context.signal);
-    const document = documentOfQueued(entry.message.candidate, ticket, "still queued", waits);
+    const { candidate, agentq } = entry.message;
+    const what = { candidate, drops: agentq?.drops ?? [] };
+    const document = documentOfQueued(what, ticket, "still queued", waits);
     context.print(document, () => describeResult(document));
     return 3;
   }

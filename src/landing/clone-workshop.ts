@@ -72,7 +72,7 @@ export function createCloneWorkshop(
     const tree = treeOf(objects, candidate);
     if (tip === null) {
       return guarded(
-        { verdict: "ready", commit: candidate, tree, base: null, objects, drops },
+        { verdict: "ready", commit: candidate, tree, base: null, objects },
         null,
       );
     }
@@ -80,7 +80,7 @@ export function createCloneWorkshop(
     if (isAncestor(objects, tip, candidate)) {
       const gate = checkGate(objects, { tip, candidate, drops, options: mergeOptions(tip) });
       if (!gate.ok) return { verdict: "refused", ...gate };
-      return guarded({ verdict: "ready", commit: candidate, tree, base: tip, objects, drops }, tip);
+      return guarded({ verdict: "ready", commit: candidate, tree, base: tip, objects }, tip);
     }
     return mergeBoth(ticket, tip, drops);
   }
@@ -109,7 +109,6 @@ export function createCloneWorkshop(
         tree: merged.tree,
         base: merged.bases[0] ?? null,
         objects: inFront(made, objects),
-        drops,
       }, tip);
     } catch (error) {
       if (!isAgentqError(error, "unrelated-histories")) throw error;

@@ -22,12 +22,13 @@ export function documentOfResult({ message }: ResultEntry): ResultDocument {
     regions: message.regions ?? [],
     report: message.report ?? "",
     lander: message.lander,
+    drops: message.agentq?.drops ?? [],
   };
 }
 
 /** A submission that has no result yet; `report` says what it waits for, where that is known. */
 export function documentOfQueued(
-  candidate: Oid,
+  { candidate, drops }: { readonly candidate: Oid; readonly drops: readonly string[] },
   ticket: number | null,
   reason: string,
   report = "",
@@ -44,6 +45,7 @@ export function documentOfQueued(
     regions: [],
     report,
     lander: null,
+    drops: [...drops],
   };
 }
 
@@ -89,7 +91,6 @@ export function documentOfTicket(
       endedAt: result.message.agentq?.endedAt ?? null,
       tree: result.message.agentq?.tree ?? null,
       verify: verifyOf(result),
-      drops: result.message.agentq?.drops ?? [],
     },
   };
 }

@@ -53,6 +53,7 @@ export interface ResultFacts {
 export function resultMessage(facts: ResultFacts): Result {
   const { ticket, verdict } = facts;
   const told = outcomeOf(verdict);
+  const drops = ticket.message.agentq?.drops ?? [];
   return {
     kind: "result",
     ticket: ticket.message.ticket,
@@ -72,7 +73,7 @@ export function resultMessage(facts: ResultFacts): Result {
       tree: told.tree,
       mergedFrom: told.base,
       verify: told.verify,
-      ...(told.drops.length > 0 && { drops: boundedList(told.drops) }),
+      ...(drops.length > 0 && { drops: boundedList(drops) }),
       lastLanded: facts.lastLanded,
       ...(facts.skip && { skip: facts.skip }),
     },
@@ -88,7 +89,6 @@ interface Told {
   tree: Oid | null;
   base: Oid | null;
   verify: Verified["verify"];
-  drops: readonly string[];
 }
 
 const NOTHING: Omit<Told, "reason"> = {
@@ -99,7 +99,6 @@ const NOTHING: Omit<Told, "reason"> = {
   tree: null,
   base: null,
   verify: null,
-  drops: [],
 };
 
 function outcomeOf(verdict: Verdict): Told {
@@ -114,7 +113,6 @@ function outcomeOf(verdict: Verdict): Told {
         tree: merge.tree,
         base: merge.base,
         verify: verified.verify,
-        drops: merge.drops,
       };
     }
     case "recovered": {

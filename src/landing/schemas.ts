@@ -21,6 +21,8 @@ export const resultDocument = z.object({
   regions: z.array(z.string()),
   report: z.string(),
   lander: z.nullable(z.string()),
+  /** The losses that its ticket declared with `--drop`, as they were given. */
+  drops: z.array(z.string()),
 });
 export type ResultDocument = z.infer<typeof resultDocument>;
 
@@ -86,7 +88,6 @@ export const showDocument = z.object({
     endedAt: z.nullable(z.number()),
     tree: nullableOid,
     verify: z.nullable(verifyRecord),
-    drops: z.array(z.string()),
   })),
 });
 export type ShowDocument = z.infer<typeof showDocument>;

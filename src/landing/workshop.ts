@@ -26,8 +26,6 @@ export interface ReadyMerge {
   readonly base: Oid | null;
   /** Holds the objects of `commit` that the origin lacks. */
   readonly objects: ObjectReader;
-  /** Losses the ticket declared and the gate let pass. */
-  readonly drops: readonly string[];
 }
 
 export interface Verified {

@@ -184,7 +184,7 @@ overBoth(
     assert.deepEqual([...refused.files].sort(), ["a.txt", "shared.txt"]);
     // One path declared isn't both.
     const half = await runJson(b, ["submit", "--again", "--drop", "a.txt"], 1);
-    assert.deepEqual(half.files, ["shared.txt"]);
+    assert.deepEqual([half.files, half.drops], [["shared.txt"], ["a.txt"]]);
     const meant = await runJson(b, [
       "submit",
       "--again",
@@ -195,6 +195,11 @@ overBoth(
     ]);
     assert.equal(meant.outcome, "landed");
     assert.equal(git(origin.dir, "ls-tree", "--name-only", "main"), "README\nb.txt\nshared.txt");
+    const log = (await run(b, ["log", "--json"])).stdout.trim().split("\n");
+    const declared = log.map((line) => JSON.parse(line).drops);
+    assert.deepEqual(declared, [["*.txt"], ["a.txt"], [], []]);
+    const shown = await runJson(b, ["show", String(meant.ticket)]);
+    assert.deepEqual([shown.drops, shown.result.drops], [["*.txt"], ["*.txt"]]);
     checkLaws(origin);
   },
 );
@@ -380,7 +385,8 @@ scenario("a ticket isn't changed by asking for something else, and that is said"
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
   await runJson(a, ["pause", "--reason", "r"]);
-  await runJson(a, ["submit", "--no-wait", "--verify-cmd", "true", "--drop", "x"]);
+  const first = ["submit", "--no-wait", "--verify-cmd", "true", "--drop", "x"];
+  assert.deepEqual((await runJson(a, first)).drops, ["x"]);
   const same = await run(a, ["submit", "--no-wait", "--verify-cmd", "true"]);
   assert.doesNotMatch(same.stderr, /--again/);
   const other = await run(a, ["submit", "--no-wait", "--verify-cmd", "false", "--title", "t"]);

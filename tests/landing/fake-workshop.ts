@@ -38,7 +38,7 @@ export function createFakeWorkshop(fake: FakeOrigin, checks: FakeChecks = {}): W
   const contains = (commit: Oid, ancestor: Oid) => isAncestor(reader, ancestor, commit);
   function merge(ticket: TicketEntry, tip: Oid | null): ReadyMerge | Refusal {
     const { candidate } = ticket.message;
-    const ready = { verdict: "ready" as const, tree: EMPTY_TREE, base: null, drops: [] };
+    const ready = { verdict: "ready" as const, tree: EMPTY_TREE, base: null };
     if (tip === null || contains(candidate, tip)) {
       if (candidate === tip) return nothing();
       return { ...ready, commit: candidate, objects: reader };
