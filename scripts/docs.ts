@@ -22,16 +22,17 @@ function cliPage(): string {
 
 function errorsPage(): string {
   const rows = Object.entries(ERROR_KINDS as Record<string, ErrorKind>).map(([code, kind]) =>
-    `| \`${code}\` | ${kind.exit ?? 2} | ${kind.retryable ? "yes" : ""} | ${
-      kind.hint.replaceAll("|", "\\|")
-    } |`
+    `| \`${code}\` | ${kind.exit === "signal" ? "130, 143, 141" : kind.exit ?? 2} | ${
+      kind.retryable ? "yes" : ""
+    } | ${kind.hint.replaceAll("|", "\\|")} |`
   );
   return `${NOTE}
 # Error codes
 
 Every failure prints one of these: with \`--json\` as \`{"schema":"agentq.error/1","error":{"code",…}}\`
 on stdout, else as a message and a hint on stderr. A message names the thing; the hint below is the
-default, and gives way to a more exact one where more is known.
+default, and gives way to a more exact one where more is known. A run that is stopped from outside exits
+130 after SIGINT, 143 after SIGTERM and 141 when nobody reads its output any more, as shells count signals.
 
 | code | exit | worth retrying as it is | what to do |
 |---|---|---|---|

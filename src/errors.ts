@@ -11,8 +11,8 @@ export interface ErrorKind {
   readonly hint: string;
   /** True when the same call may succeed later without any change. */
   readonly retryable?: boolean;
-  /** Process exit code; 2 (the run failed) unless given. */
-  readonly exit?: 1 | 2 | 3 | 64;
+  /** Process exit code; 2 (the run failed) unless given. `signal`: 128 and the number of the signal. */
+  readonly exit?: 1 | 2 | 3 | 64 | "signal";
 }
 
 /** Every error code, in one place, grouped by the layer that raises it. */
@@ -22,7 +22,11 @@ export const ERROR_KINDS = {
   "internal": {
     hint: "This is a fault in agentq: please report it with the command that led here.",
   },
-  "interrupted": { hint: "Run the command again: nothing was left half done.", retryable: true },
+  "interrupted": {
+    hint: "Run the command again: nothing was left half done.",
+    retryable: true,
+    exit: "signal",
+  },
   "config-invalid": { hint: "Correct the setting that the message names." },
 
   // platform
@@ -317,9 +321,10 @@ export class AgentqError extends Error {
     this.details = options.details;
   }
 
-  /** The process exit code that this error stands for. */
+  /** The process exit code that this error stands for; which signal it was, only `cli/` knows. */
   get exitCode(): number {
-    return (ERROR_KINDS[this.code] as ErrorKind).exit ?? 2;
+    const { exit = 2 } = ERROR_KINDS[this.code] as ErrorKind;
+    return exit === "signal" ? 130 : exit;
   }
 
   /** The shape printed by `--json` under `error`. */

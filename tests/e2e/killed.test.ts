@@ -377,10 +377,12 @@ scenario("SIGINT and SIGTERM release the lock and exit 130 and 143", async () =>
     const gate = makeGate();
     const { origin, lander, rescuer } = await queued(makeOrigin, gate.shell);
     // A ttl that nobody could wait for: only a release lets the next one in.
-    const running = start(lander, ["land"], { env: { AGENTQ_LEASE_TTL: "3600" } });
+    const running = start(lander, ["land", "--json"], { env: { AGENTQ_LEASE_TTL: "3600" } });
     await gate.reached();
     running.kill(signal);
-    assert.equal((await running.done).status, status);
+    const stopped = await running.done;
+    const { error } = JSON.parse(stopped.stdout.trim().split("\n").at(-1)!);
+    assert.deepEqual([stopped.status, error.code], [status, "interrupted"]);
     const result = await runJson(rescuer, ["wait", "1"], 0, { env: { AGENTQ_LEASE_TTL: "3600" } });
     assert.equal(result.outcome, "landed");
     checkLaws(origin);
