@@ -199,10 +199,11 @@ export function createCloneWorkshop(
       }
       return null;
     },
-    async verify(ticket, tip, ready, signal) {
+    async verify(ticket, tip, ready, signal, begin) {
       const pins: Pins = pinsAt(objects, tip);
       const checks = checksOf(ticket, pins);
       if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
+      begin?.();
       const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
       await objects.ensureOnDisk(wants, ready.tree, signal);
       const worktree = await objects.supplied(() =>

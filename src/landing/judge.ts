@@ -58,8 +58,13 @@ export async function judge(
     progress("merging");
     const merge = await workshop.merge(ticket, tip, work.signal);
     if (merge.verdict === "refused") return given({ kind: "refused", refusal: merge });
-    progress("verifying");
-    const verified = await workshop.verify(ticket, tip, merge, work.signal);
+    const verified = await workshop.verify(
+      ticket,
+      tip,
+      merge,
+      work.signal,
+      () => progress("verifying"),
+    );
     if (verified.verdict === "left") return { kind: "stop", stop: leave(number, verified) };
     if (verified.verdict === "refused") {
       return given({ kind: "refused", refusal: verified, tree: merge.tree, base: merge.base });

@@ -55,6 +55,7 @@ export interface Workshop {
   parents(commit: Oid, signal: AbortSignal): Promise<readonly Oid[]>;
   /**
    * Runs the checks on exactly `merge.commit`; leaves the ticket where this machine can't run them.
+   * `begin` is called before the first, and not where there are none.
    * Rejects with the signal's reason once aborted.
    */
   verify(
@@ -62,5 +63,6 @@ export interface Workshop {
     tip: Oid | null,
     merge: ReadyMerge,
     signal: AbortSignal,
+    begin?: () => void,
   ): Promise<Verified | Refusal | Left>;
 }

@@ -281,7 +281,9 @@ describe("verifying", () => {
     const workshop = await workshopIn(clone, origin);
     const ticket = ticketFor(candidate, { verify_cmd: command, ...change });
     const merge = await workshop.merge(ticket, base, signal) as ReadyMerge;
-    return { clone, base, candidate, result: await workshop.verify(ticket, base, merge, signal) };
+    let begun = 0;
+    const result = await workshop.verify(ticket, base, merge, signal, () => begun++);
+    return { clone, base, candidate, result, begun };
   }
 
   test("runs in a worktree of exactly the commit, told what it checks", async () => {
@@ -312,7 +314,7 @@ describe("verifying", () => {
     });
     const log = join(tempDir(), "log");
     const ok = await verify(pins, `echo own-$BOX >${log}; echo own`);
-    assert.equal(ok.result.verdict, "verified");
+    assert.deepEqual([ok.result.verdict, ok.begun], ["verified", 1]);
     assert.equal(readFileSync(log, "utf8"), "own-boxed\n");
     const failing = JSON.stringify({ verify: "echo pinned; exit 4" });
     const refused = await verify(failing, `touch ${log}.not`);
@@ -347,8 +349,9 @@ describe("verifying", () => {
   });
 
   test("nothing to run is nothing to check out", async () => {
-    const { result, clone } = await verify("{}", null);
+    const { result, begun, clone } = await verify("{}", null);
     assert.deepEqual(result, { verdict: "verified", report: "", verify: null });
+    assert.equal(begun, 0);
     assert.equal(existsSync(join(clone, ".git/agentq")), false);
   });
 });

@@ -67,7 +67,8 @@ export function createFakeWorkshop(fake: FakeOrigin, checks: FakeChecks = {}): W
     async parents(commit) {
       return parseCommit(reader.read(commit).data).parents;
     },
-    async verify(ticket, tip, made, signal) {
+    async verify(ticket, tip, made, signal, begin) {
+      begin?.();
       await checks.step?.();
       signal.throwIfAborted();
       checks.fail?.(ticket);
