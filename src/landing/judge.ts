@@ -7,9 +7,10 @@ import { faultOf } from "./faults.ts";
 import { alreadyPublished } from "./half-state.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
-import type { Verdict } from "./result.ts";
-import type { Snapshot } from "./snapshot.ts";
-import type { Left } from "./workshop.ts";
+import { landedBefore } from "./landed-before.ts";
+import { REASONS, type Verdict } from "./result.ts";
+import type { Queue, Snapshot } from "./snapshot.ts";
+import type { Left, Refusal } from "./workshop.ts";
 
 /** Thrown into running work when a control entry makes it pointless. */
 class ControlChanged extends Error {}
@@ -22,6 +23,7 @@ export type Judgement =
 
 /** Finds the verdict on a ticket: everything between reading it and publishing its result. */
 export async function judge(
+  queue: Queue,
   held: HeldLock,
   at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
   options: LanderOptions,
@@ -57,7 +59,10 @@ export async function judge(
     if (admitted) return given({ kind: "refused", refusal: admitted });
     progress("merging");
     const merge = await workshop.merge(ticket, tip, work.signal);
-    if (merge.verdict === "refused") return given({ kind: "refused", refusal: merge });
+    if (merge.verdict === "refused") {
+      const refusal = await namingTicket(queue, at, merge, work.signal);
+      return given({ kind: "refused", refusal });
+    }
     const verified = await workshop.verify(
       ticket,
       tip,
@@ -82,6 +87,20 @@ export async function judge(
     signal.removeEventListener("abort", onEnd);
     held.signal.removeEventListener("abort", onLost);
   }
+}
+
+/** Of a candidate that is on the branch already the report says which ticket landed it, where one did. */
+async function namingTicket(
+  queue: Queue,
+  { snapshot, ticket }: { readonly snapshot: Snapshot; readonly ticket: TicketEntry },
+  refusal: Refusal,
+  signal: AbortSignal,
+): Promise<Refusal> {
+  if (refusal.reason !== REASONS.nothing) return refusal;
+  const by = await landedBefore(queue, snapshot.done, ticket.message.candidate, signal);
+  if (by === null) return refusal;
+  const note = `Ticket ${by.message.ticket} landed it.`;
+  return { ...refusal, report: refusal.report === "" ? note : `${refusal.report} ${note}` };
 }
 
 /**

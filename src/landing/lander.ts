@@ -86,7 +86,7 @@ export async function landTickets(
       judged?.ticket !== ticket.oid || judged.tip !== snapshot.tip ||
       control.cancelled.includes(number)
     ) {
-      const outcome = await judge(held, { snapshot, landed, ticket }, options);
+      const outcome = await judge(queue, held, { snapshot, landed, ticket }, options);
       if (outcome === "again") continue;
       if (outcome === "lost") return lostLock(held);
       if (outcome.kind === "stop") return outcome.stop;

@@ -6,7 +6,15 @@ import { commit, git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { entries, isAncestor, readCommit, results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
-import { allRefs, makeOrigin, refOf, SHARED_FILE, tipOf, verifyCommand } from "./harness/origin.ts";
+import {
+  allRefs,
+  makeOrigin,
+  pushOutside,
+  refOf,
+  SHARED_FILE,
+  tipOf,
+  verifyCommand,
+} from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
 import { overBoth } from "./harness/transports.ts";
 
@@ -72,6 +80,53 @@ scenario(
     checkLaws(origin);
   },
 );
+
+overBoth("a commit that has landed is refused, and told which ticket landed it", async (make) => {
+  const origin = make();
+  const a = makeAgent(origin);
+  const candidate = agentCommit(a, { "a.txt": "a\n" });
+  assert.equal((await runJson(a, ["submit"])).landed, candidate);
+  const again = await runJson(a, ["submit"], 1);
+  assert.deepEqual(
+    [again.ticket, again.outcome, again.reason, again.report],
+    [
+      1,
+      "refused",
+      "nothing to land",
+      `The branch is at ${candidate} already: there is nothing new in this candidate. Ticket 0 landed it.`,
+    ],
+  );
+  checkLaws(origin);
+});
+
+overBoth("one commit submitted from two clones at once lands once", async (make) => {
+  const origin = make();
+  const [a, b] = [makeAgent(origin), makeAgent(origin)];
+  // Not the branch's next commit, so that landing it makes a merge.
+  const candidate = agentCommit(a, { "a.txt": "a\n" });
+  git(b.dir, "fetch", "-q", a.dir, "HEAD");
+  const outside = pushOutside(origin, { "o.txt": "o\n" });
+  const submit = ["submit", "--json", "--candidate", candidate];
+  const runs = await Promise.all(
+    [a, b].map((agent) => run(agent, [...submit, "--verify-cmd", verifyCommand(origin)])),
+  );
+  const [first, second] = runs.sort((x, y) => x.json.ticket - y.json.ticket);
+  assert.deepEqual(
+    [first!.status, first!.json.ticket, first!.json.outcome, first!.json.landed],
+    [0, 0, "landed", tipOf(origin)],
+  );
+  const { report, ...told } = second!.json;
+  assert.deepEqual(
+    [second!.status, told.ticket, told.outcome, told.reason, told.landed],
+    [1, 1, "refused", "nothing to land", null],
+  );
+  assert.equal(
+    report,
+    `The branch, at ${tipOf(origin)}, contains ${candidate} already. Ticket 0 landed it.`,
+  );
+  assert.equal(entries(origin, "queue").length, 2);
+  checkLaws(origin, { outside: [outside] });
+});
 
 scenario("an empty commit is a candidate like any other", async () => {
   const origin = makeOrigin();

@@ -161,7 +161,40 @@ describe("landing", () => {
     const { fake, submit, land } = await scene();
     const candidate = await submit("one");
     fake.refs.set(BRANCH, candidate);
-    assert.deepEqual(reasons(await land("lander")), ["nothing to land"]);
+    const [result] = await land("lander");
+    assert.deepEqual([result!.message.reason, result!.message.report], ["nothing to land", ""]);
+  });
+
+  test("a candidate that landed before is told by which ticket, as far back as is looked", async () => {
+    const { fake, queue, world, base, run, submit, land } = await scene();
+    const again = async (candidate: Oid) =>
+      await run(enqueue(queue, await readSnapshot(queue), {
+        candidate,
+        submitter: "again",
+        verifyCmd: null,
+        verifyTimeout: 1,
+        submission: `again ${world.clock("again").random()}`,
+        submittedAt: 1,
+        title: null,
+        drops: [],
+      }, { clock: world.clock("again"), objects: fake.reader() }));
+    const first = await submit("one");
+    const second = await submit("two");
+    const [, merged] = await land("lander");
+    for (const one of [first, second, merged!.message.landed!, base]) await again(one);
+    const results = await land("lander");
+    assert.deepEqual(reasons(results), Array(4).fill("nothing to land"));
+    assert.deepEqual(results.map(({ message }) => message.report), [
+      "Ticket 0 landed it.",
+      "Ticket 1 landed it.",
+      "Ticket 1 landed it.",
+      "",
+    ]);
+    for (let n = 0; n < 95; n++) await again(base);
+    await again(first);
+    await again(second);
+    const last = (await land("lander")).slice(-2);
+    assert.deepEqual(last.map(({ message }) => message.report), ["", ""]);
   });
 
   test("the verdict on a tip counts for that tip only", async () => {
