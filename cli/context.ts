@@ -9,6 +9,7 @@ import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { refuseForeign } from "../src/git/ownership.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
+import type { Input } from "../src/platform/inputs.ts";
 import {
   absolutePath,
   currentDirectory,
@@ -44,7 +45,19 @@ export interface Context {
    * the text came from outside is escaped here.
    */
   print(document: unknown, human: () => string): void;
+  /**
+   * Has the document that was printed, if one was, given again while its inputs are as they are. `inputs`
+   * tells all that it was made from, null when that isn't known.
+   */
+  keepAnswer(inputs: () => readonly Input[] | null): void;
 }
+
+/** Keeps an output that was made from `inputs` and nothing else. */
+export type KeepAnswer = (
+  stateDirectory: string,
+  inputs: readonly Input[],
+  output: string,
+) => void;
 
 /** The current directory lies in no clone. */
 function noRepository(hint?: string): AgentqError {
@@ -63,10 +76,12 @@ export function createContext(
   flags: Flags,
   repositoryOf: () => Repository | null,
   signal: AbortSignal,
+  keep?: KeepAnswer,
 ): Context & { close(): void } {
   const text = (name: string, fallback: string) => String(flags[name] ?? fallback);
   const json = flags.json === true;
   let origin: Promise<Origin> | undefined;
+  let printed: string | undefined;
   const context: Context & { close(): void } = {
     json,
     quiet: flags.quiet === true,
@@ -98,9 +113,14 @@ export function createContext(
     },
     print(document, human) {
       context.progress.clear();
-      if (json) return writeOut(`${safeJson(document)}\n`);
+      if (json) return writeOut(printed = `${safeJson(document)}\n`);
       const lines = human();
       if (lines !== "") writeOut(`${escapeTerminal(lines).replace(/\n$/, "")}\n`);
+    },
+    keepAnswer(inputs) {
+      if (keep === undefined || printed === undefined) return;
+      const list = inputs();
+      if (list !== null) keep(context.stateDirectory, list, printed);
     },
     close() {
       context.progress.clear();

@@ -76,12 +76,16 @@ export function placeOf(context: Context, url: string, branch: string | null): S
 }
 
 /** This machine's submissions; null, with a word on stderr, where they can't be read. */
-export async function submissionsOrNull(context: Context): Promise<Submissions | null> {
+export async function submissionsOrNull(
+  context: Context,
+  onUnreadable: () => void = () => {},
+): Promise<Submissions | null> {
   try {
     return await openSubmissions(context.stateDirectory);
   } catch (error) {
     const reason = error instanceof AgentqError ? error.message : String(error);
     context.progress.line(`this machine's own submissions can't be read: ${reason}`);
+    onUnreadable();
     return null;
   }
 }

@@ -1,8 +1,10 @@
 /**
- * Entry of the binary. `--version` is answered before anything else is loaded, and without
- * `process.stdout`, whose streams take as long to load as the runtime takes to start.
+ * Entry of the binary. `--version`, and a `status` since which nothing has changed, are answered before
+ * anything else is loaded, and without `process.stdout`, whose streams take as long to load as the
+ * runtime takes to start.
  */
 import process from "node:process";
+import { lastAnswer } from "./last-answer.ts";
 import { codeAfterOutput, writeOut } from "./output/write.ts";
 import { VERSION } from "./version.ts";
 
@@ -11,6 +13,11 @@ if (argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V")) {
   writeOut(`agentq ${VERSION}\n`);
   process.exitCode = codeAfterOutput(0);
 } else {
+  const last = argv[0] === "status" ? lastAnswer(argv) : null;
+  if (last?.output) {
+    writeOut(last.output);
+    process.exit(codeAfterOutput(0));
+  }
   const { runCommandLine } = await import("./run.ts");
-  process.exit(await runCommandLine(argv));
+  process.exit(await runCommandLine(argv, last?.keep));
 }

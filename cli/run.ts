@@ -8,7 +8,7 @@
 import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
-import { createContext, repositoryOpener } from "./context.ts";
+import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
 import { codeAfterOutput, whenOutputCloses, writeOut } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
@@ -43,12 +43,18 @@ async function help(argv: readonly string[]): Promise<number> {
   return 0;
 }
 
-/** Runs `argv` (without the program's name) and returns the exit code. */
-export async function runCommandLine(argv: readonly string[]): Promise<number> {
-  return codeAfterOutput(await runCommand(argv));
+/**
+ * Runs `argv` (without the program's name) and returns the exit code.
+ * @param keepAnswer takes an answer that can be given again, see `last-answer.ts`
+ */
+export async function runCommandLine(
+  argv: readonly string[],
+  keepAnswer?: KeepAnswer,
+): Promise<number> {
+  return codeAfterOutput(await runCommand(argv, keepAnswer));
 }
 
-async function runCommand(argv: readonly string[]): Promise<number> {
+async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Promise<number> {
   const own = ownWords(argv);
   let json = own.includes("--json") || saysYes(process.env.AGENTQ_JSON);
   let verbose = own.includes("--verbose");
@@ -86,7 +92,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     });
     json = flags.json === true;
     verbose = flags.verbose === true;
-    const context = createContext(flags, open, abort.signal);
+    const context = createContext(flags, open, abort.signal, keepAnswer);
     close = context.close;
     if (!spec.brief) expectMuchWork();
     const command = await spec.load();

@@ -1,8 +1,13 @@
 /** `agentq status`: the queue now, from one snapshot, and this machine's own submissions. */
+import { join } from "node:path";
+import { repositoryInputs } from "../../src/git/inputs.ts";
 import type { Oid } from "../../src/git/types.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { statusOf } from "../../src/landing/status.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
+import { submissionsInputs } from "../../src/landing/submissions.ts";
+import { currentDirectory } from "../../src/platform/directory.ts";
+import type { Input } from "../../src/platform/inputs.ts";
 import type { Context } from "../context.ts";
 import {
   keptEntries,
@@ -25,18 +30,39 @@ export async function run(
   const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
   const { queue, snapshot, origin } = session;
   const place = placeOf(context, origin.url, queue.names.branchName);
-  const submissions = await submissionsOrNull(context);
+  // What one commit reaches rests on the clone too, and what can't be read on who knows what.
+  let repeatable = true;
+  const submissions = await submissionsOrNull(context, () => repeatable = false);
   const own = (await submissions?.list() ?? []).filter((record) => isForQueue(record, place));
   const document = await statusOf(queue, snapshot, {
     remote: printableRemote(context),
     limit: Number(flags.limit),
     submissions: own,
-    contains: (commit, ancestor) => contains(context, session, commit, ancestor),
+    contains: (commit, ancestor) => {
+      repeatable = false;
+      return contains(context, session, commit, ancestor);
+    },
     signal: context.signal,
   });
   context.print(document, () => describeStatus(document));
   kept?.save();
+  if (repeatable) context.keepAnswer(() => inputsOf(context, session));
   return 0;
+}
+
+/** All that the document was made from; chain entries are found by their hash and never change. */
+function inputsOf(context: Context, { queue, origin }: LandingSession): Input[] | null {
+  const repository = context.repositoryOrNull();
+  const clone = repository && repositoryInputs(repository, currentDirectory());
+  const refs = origin.inputs?.(queue.names.prefixes);
+  if (!repository || !clone || !refs) return null;
+  const all: Input[] = [
+    ...clone,
+    ["text", join(repository.commonDir, "refs/remotes", context.remote, "HEAD")],
+    ...refs,
+    ...submissionsInputs(context.stateDirectory),
+  ];
+  return [...new Map(all.map((input) => [input.join("\n"), input])).values()];
 }
 
 async function contains(

@@ -11,6 +11,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import process from "node:process";
 import { AgentqError } from "../errors.ts";
+import type { Input } from "../platform/inputs.ts";
 import {
   type ConfigEntry,
   normalizeKey,
@@ -40,6 +41,8 @@ export interface GitConfig {
   /** The subsections of a section, in the order they first appear. */
   subsections(section: string): string[];
   entries(): readonly ConfigValue[];
+  /** The files that all of this is read from; null where they include others. */
+  inputs(): readonly Input[] | null;
 }
 
 export interface ConfigSources {
@@ -341,6 +344,10 @@ export function openConfig(sources: ConfigSources): GitConfig {
       return [...names];
     },
     entries: () => LEVELS.flatMap(level),
+    inputs: () =>
+      LEVELS.flatMap(level).some(({ key }) => /^include(if\..*)?\.path$/s.test(key))
+        ? null
+        : LEVELS.flatMap((name) => filesOf(name, sources, env)).map((path) => ["text", path]),
   };
 }
 

@@ -3,6 +3,8 @@
  * protocol, the compare-and-swap push.
  */
 
+import type { Input } from "../platform/inputs.ts";
+
 /** A SHA-1 object id: 40 lowercase hex digits. */
 export type Oid = string;
 
@@ -84,6 +86,11 @@ export interface Origin {
   readonly url: string;
   /** One advertisement of HEAD and of the refs whose full name starts with one of `prefixes`. */
   refs(prefixes: readonly string[], signal?: AbortSignal): Promise<RefSnapshot>;
+  /**
+   * What opening this origin and {@link refs} rest on, where that is known: on a file system of this
+   * machine.
+   */
+  inputs?(prefixes: readonly string[]): readonly Input[] | null;
   /**
    * The raw content of single objects (commits), without their history or trees.
    * Anything the origin lacks is absent from the result. With more `generations` than one, parents may

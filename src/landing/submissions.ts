@@ -18,6 +18,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
+import type { Input } from "../platform/inputs.ts";
+import { storePaths } from "../store/layout.ts";
 import type { Claim, Json, Receipt, Store } from "../store/types.ts";
 import {
   isGone,
@@ -95,6 +97,17 @@ export async function openSubmissions(stateDirectory: string): Promise<Submissio
     if (isAgentqError(error, "init-incomplete", "store-missing")) return null;
     throw error;
   }
+}
+
+/** What a listing of the submissions rests on. Payloads never change while the state names them. */
+export function submissionsInputs(stateDirectory: string): Input[] {
+  const root = submissionsDirectory(stateDirectory);
+  const { namespace, format, state, objects } = storePaths(root);
+  return [
+    ...[root, namespace, objects, format, state].map((path) => ["file", path] as const),
+    ["text", format],
+    ["text", state],
+  ];
 }
 
 function hasPayloads(stateDirectory: string, root: string): boolean {

@@ -3,6 +3,7 @@ import { existsSync, realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
+import { refInputs, repositoryInputs } from "../inputs.ts";
 import { openRepository, type Repository } from "../repository.ts";
 import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
@@ -22,7 +23,7 @@ export function openFileOrigin(
   url: string,
   localHaves: () => readonly Oid[] = () => [],
 ): Origin {
-  const repository = openAt(path, url);
+  const { repository, looked } = openAt(path, url);
   const { objects } = repository;
 
   /** A directory that is gone (unmounted, moved) may come back, as a server does. */
@@ -55,6 +56,12 @@ export function openFileOrigin(
         }
         return { refs, head: repository.head().branch };
       });
+    },
+    inputs(prefixes) {
+      const found = repositoryInputs(repository, looked.at(-1)!);
+      const refs = refInputs(repository, prefixes);
+      if (looked.slice(0, -1).some((at) => existsSync(at))) return null;
+      return found && refs && [...looked.map((at) => ["place", at] as const), ...found, ...refs];
     },
     readCommits(oids, signal) {
       return attempt(() => {
@@ -92,16 +99,21 @@ function isPlainFile(path: string, suffix: string): boolean {
   return !suffix.endsWith("/.git") && statSync(path).isFile();
 }
 
-function openAt(path: string, url: string): Repository {
+/** The repository that `path` names, and the places that were looked at, the last of which is it. */
+function openAt(path: string, url: string): { repository: Repository; looked: string[] } {
   const full = resolve(path);
+  const looked: string[] = [];
   for (const suffix of SUFFIXES) {
     const candidate = full + suffix;
+    looked.push(candidate);
     if (!existsSync(candidate) || isPlainFile(candidate, suffix)) continue;
     try {
       const repository = openRepository(candidate);
       // Opening looks upward too; a directory that merely lies in some repository is no origin.
       const real = realpathSync(candidate);
-      if (real === realpathSync(repository.gitDir) || suffix.endsWith("/.git")) return repository;
+      if (real === realpathSync(repository.gitDir) || suffix.endsWith("/.git")) {
+        return { repository, looked };
+      }
     } catch (error) {
       if (!isAgentqError(error, "not-a-repository")) throw error;
     }

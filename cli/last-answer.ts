@@ -1,0 +1,145 @@
+/**
+ * The last answer of `status --json` in this directory, given again while everything it was made from is
+ * as it was. Agents ask again and again, and most of the time nothing has happened; what then takes the
+ * time is loading the code that would find out the same.
+ *
+ *   inputs as they were when it was made ──yes──▶ print it, end
+ *        │ no, or something else was asked
+ *        ▼
+ *   the long way ──▶ print ──▶ inputs still as they were before it began? ──yes──▶ keep the answer
+ *                                    │ no, or their list is another one
+ *                                    └──▶ keep the list of inputs only
+ *
+ * An answer is kept only when nothing that it rests on changed while it was made. The file is written
+ * without a sync, and its fingerprint tells whether it is whole; one that can't be read, or that another
+ * user could have written, is as if it weren't there. There are at most 256 of them: directories whose
+ * fingerprints end alike take the place from each other.
+ */
+import {
+  closeSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import process from "node:process";
+import { fingerprint, type Input, readInputs } from "../src/platform/inputs.ts";
+import { VERSION } from "./version.ts";
+
+export interface LastAnswer {
+  /** The whole output of the command that is asked for; null where the long way has to be gone. */
+  readonly output: string | null;
+  /** Keeps what the long way printed, which was made from `inputs` and nothing else. Never fails. */
+  keep(stateDirectory: string, inputs: readonly Input[], output: string): void;
+}
+
+interface Kept {
+  readonly key: string;
+  readonly inputs: readonly Input[];
+  readonly values: readonly string[];
+  readonly output: string | null;
+}
+
+const MAX_BYTES = 256 * 1024;
+
+/** Variables that may change an answer or what it is made from. */
+const RELEVANT = /^(?:AGENTQ_|GIT_|XDG_)|^(?:HOME|USERPROFILE|SUDO_UID)$/;
+/** With these, or flags like them, a repository is found in other ways than the inputs say. */
+const ELSEWHERE =
+  /^(?:AGENTQ_REPO|GIT_(?:DIR|COMMON_DIR|WORK_TREE|OBJECT_DIRECTORY|CEILING_DIRECTORIES))$/;
+
+/** Looks for the answer to `argv`, the words of a `status`. Null where none can be kept. */
+export function lastAnswer(argv: readonly string[]): LastAnswer | null {
+  if (process.geteuid === undefined || !isCompiled()) return null;
+  if (argv.some((word) => /^--(?:repo|state)(?:=|$)/.test(word))) return null;
+  const { env } = process;
+  const relevant = Object.keys(env).filter((name) => RELEVANT.test(name)).sort();
+  if (relevant.some((name) => ELSEWHERE.test(name))) return null;
+  let directory: string;
+  try {
+    directory = process.cwd();
+  } catch {
+    return null;
+  }
+  const state = env.AGENTQ_STATE ||
+    (env.XDG_STATE_HOME
+      ? join(env.XDG_STATE_HOME, "agentq")
+      : env.HOME
+      ? join(env.HOME, ".local", "state", "agentq")
+      : "");
+  if (state === "") return null;
+  const stateDirectory = resolve(directory, state);
+  const key = JSON.stringify([
+    VERSION,
+    process.geteuid(),
+    directory,
+    argv,
+    relevant.map((name) => [name, env[name]]),
+  ]);
+  const file = join(stateDirectory, "answers", fingerprint(directory).slice(-2));
+  const before = read(file, key);
+  const values = before && readInputs(before.inputs);
+  const same = before !== null && isSame(before.values, values!);
+  return {
+    output: same ? before.output : null,
+    keep(used, list, output) {
+      if (used !== stateDirectory) return;
+      const inputs: Input[] = [["file", process.execPath], ...list];
+      const after = readInputs(inputs);
+      const unchanged = before !== null && isSame(values!, after) &&
+        JSON.stringify(before.inputs) === JSON.stringify(inputs);
+      write(file, { key, inputs, values: after, output: unchanged ? output : null });
+    },
+  };
+}
+
+/** From source, a change of the code wouldn't be seen. */
+function isCompiled(): boolean {
+  return (process.argv[1] ?? "").startsWith("/$bunfs/");
+}
+
+const isSame = (a: readonly string[], b: readonly string[]) =>
+  a.length === b.length && a.every((value, at) => value === b[at]);
+
+/** What was kept for this key; null when there is nothing that this user alone could have written. */
+function read(file: string, key: string): Kept | null {
+  try {
+    const fd = openSync(file, "r");
+    let text: string;
+    try {
+      const { uid, mode, size } = fstatSync(fd);
+      if (uid !== process.geteuid!() || (mode & 0o022) !== 0 || size > MAX_BYTES) return null;
+      text = readFileSync(fd, "utf8");
+    } finally {
+      closeSync(fd);
+    }
+    const end = text.indexOf("\n");
+    const content = text.slice(end + 1);
+    if (text.slice(0, end) !== fingerprint(content)) return null;
+    const kept: Kept = JSON.parse(content);
+    return kept.key === key ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+function write(file: string, kept: Kept): void {
+  const content = JSON.stringify(kept);
+  const part = `${file}.${process.pid}`;
+  if (content.length > MAX_BYTES / 4) return;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(part, `${fingerprint(content)}\n${content}`, { mode: 0o600 });
+    renameSync(part, file);
+  } catch {
+    try {
+      unlinkSync(part);
+    } catch {
+      // Never begun.
+    }
+  }
+}
