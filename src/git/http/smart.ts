@@ -6,8 +6,7 @@
  *      │ 200
  *   POST S ── 401 ▶ next credential, again │ 403, 404, 413, 5xx ▶ error │ 200 ▶ packets
  */
-import { Buffer } from "node:buffer";
-import { gzipSync } from "node:zlib";
+import type { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
 import type { GitConfig } from "../config.ts";
 import { AGENT } from "../protocol/agent.ts";
@@ -22,6 +21,9 @@ import {
   storedCredentials,
   tellHelpers,
 } from "./credentials.ts";
+import { drain, expectType, failureOf, unauthorized } from "./failure.ts";
+import { redirected } from "./redirect.ts";
+import { prepared } from "./request-body.ts";
 import { httpSettings, lowSpeed } from "./settings.ts";
 
 export type Service = "git-upload-pack" | "git-receive-pack";
@@ -52,8 +54,6 @@ export interface SmartOptions {
 const MAX_REDIRECTS = 5;
 const MAX_CREDENTIALS = 8;
 const REDIRECTS = [301, 302, 303, 307, 308];
-/** A request larger than this is compressed, as git does it; packs are compressed already. */
-const WORTH_COMPRESSING = 1024;
 
 export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
   const { config, env, timeouts } = options;
@@ -132,97 +132,24 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
       }
       if (helped) await tellHelpers("erase", base, helped, context);
       helped = null;
-      if (tries >= MAX_CREDENTIALS) throw unauthorized(credential !== null);
+      if (tries >= MAX_CREDENTIALS) throw unauthorized(name(), credential !== null);
       more ??= storedCredentials(base, context);
       const next = await more.next();
-      if (next.done) throw unauthorized(credential !== null);
+      if (next.done) throw unauthorized(name(), credential !== null);
       credential = next.value;
       helped = next.value.helped ? next.value : null;
       told = false;
     }
   }
 
-  function unauthorized(had: boolean): AgentqError {
-    return had
-      ? new AgentqError("auth-required", `${name()} does not accept the credential it was given.`)
-      : new AgentqError("auth-required", `${name()} asks for a credential, and there is none.`);
-  }
+  const followRedirects = () => httpSettings(config, base).get("followRedirects") ?? "initial";
 
-  /** Follows the redirect of a first request; `suffix` must survive at the end of the new path. */
+  /** Goes on from where the answer points. */
   function redirect(response: HttpResponse, requested: URL, suffix: string): void {
-    const mode = httpSettings(config, base).get("followRedirects") ?? "initial";
-    const location = response.headers.get("location");
-    if (/^(false|no|off|0)$/i.test(mode) || location === undefined) {
-      throw new AgentqError("protocol-error", `${name()} answers with a redirect.`, {
-        hint: "Use the url it leads to, or allow redirects (http.followRedirects).",
-        details: { status: response.status },
-      });
-    }
-    let target: URL;
-    try {
-      target = new URL(location, requested);
-    } catch {
-      throw new AgentqError("protocol-error", `${name()} redirects to a malformed url.`);
-    }
-    const downgrade = requested.protocol === "https:" && target.protocol !== "https:";
-    if (!/^https?:$/.test(target.protocol) || downgrade) {
-      throw new AgentqError("forbidden", `${name()} redirects to ${redactUrl(target.href)}.`, {
-        hint: "A redirect away from https is not followed: change the remote's url if it is right.",
-      });
-    }
-    const path = target.pathname + target.search;
-    if (!path.endsWith(suffix)) {
-      throw new AgentqError("protocol-error", `${name()} redirects to ${redactUrl(target.href)}.`, {
-        hint: "No git server is there: a login page, perhaps. Check the url and the credential.",
-      });
-    }
-    const next = new URL(path.slice(0, -suffix.length) || "/", target);
+    const mode = followRedirects();
+    const next = redirected(response, { base, requested, suffix, mode, name: name() });
     if (next.origin !== base.origin) credential = helped = null;
-    if (next.origin === base.origin) {
-      next.username = base.username;
-      next.password = base.password;
-    }
     base = next;
-  }
-
-  async function failed(response: HttpResponse, what: string): Promise<AgentqError> {
-    const { status } = response;
-    const words = await drain(response);
-    const details = { status, ...(words === "" ? {} : { remoteOutput: words }) };
-    if (status === 403) {
-      return new AgentqError("forbidden", `${name()} forbids ${what} (HTTP 403).`, { details });
-    }
-    if (status === 404 || status === 410) {
-      return new AgentqError(
-        "origin-not-found",
-        `There is no repository at ${name()} (HTTP ${status}).`,
-        {
-          details,
-          hint:
-            "Check the url. Servers also say so where a credential is missing or lacks the right.",
-        },
-      );
-    }
-    if (status === 413) {
-      return new AgentqError(
-        "push-too-large",
-        `${name()} refuses a request this large (HTTP 413).`,
-        {
-          details,
-        },
-      );
-    }
-    if (status === 411) {
-      return new AgentqError("server-error", `${name()} wants to know a request's length first.`, {
-        details,
-        hint: "Set http.postBuffer above the size of a push: then it is sent in one piece.",
-      });
-    }
-    const retryable = status >= 500 || status === 429 || status === 408;
-    return new AgentqError("server-error", `${name()} answered ${what} with HTTP ${status}.`, {
-      details,
-      retryable,
-    });
   }
 
   const at = (suffix: string): URL => {
@@ -261,7 +188,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
           redirect(response, requested, suffix);
           continue;
         }
-        if (response.status !== 200) throw await failed(response, `to read ${service}`);
+        if (response.status !== 200) throw await failureOf(response, name(), `to read ${service}`);
         await expectType(response, `application/x-${service}-advertisement`, name());
         return response.body;
       }
@@ -289,12 +216,11 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
           return response.body;
         }
         // Only these keep the method. Whoever redirects has done nothing yet.
-        const always = /^(true|yes|on|1)$/i.test(
-          httpSettings(config, base).get("followRedirects") ?? "initial",
-        );
+        const always = /^(true|yes|on|1)$/i.test(followRedirects());
         const followed = always && [307, 308].includes(response.status);
         if (!followed || redirects >= MAX_REDIRECTS) {
-          throw await failed(response, service === "git-receive-pack" ? "the push" : "the request");
+          const what = service === "git-receive-pack" ? "the push" : "the request";
+          throw await failureOf(response, name(), what);
         }
         await drain(response);
         redirect(response, requested, suffix);
@@ -302,52 +228,4 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
     },
     close: () => client.close(),
   };
-}
-
-/** A request's body: compressed where that is worth it, whole where the server is said to want that. */
-function prepared(
-  service: Service,
-  body: Uint8Array | (() => Iterable<Uint8Array>),
-  settings: ReturnType<typeof httpSettings>,
-): { content: typeof body; encoding: Record<string, string> } {
-  if (body instanceof Uint8Array) {
-    const worth = service === "git-upload-pack" && body.length > WORTH_COMPRESSING;
-    if (!worth) return { content: body, encoding: {} };
-    return { content: gzipSync(body), encoding: { "Content-Encoding": "gzip" } };
-  }
-  const buffer = settings.integer("postBuffer") ?? 0;
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for (const chunk of buffer > 0 ? body() : []) {
-    chunks.push(chunk);
-    if ((size += chunk.length) > buffer) break;
-  }
-  return { content: size > 0 && size <= buffer ? Buffer.concat(chunks) : body, encoding: {} };
-}
-
-async function expectType(response: HttpResponse, wanted: string, name: string): Promise<void> {
-  const type = (response.headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
-  if (type === wanted) return;
-  await drain(response);
-  throw new AgentqError(
-    "protocol-error",
-    `${name} does not speak git's smart protocol: it answered with ${JSON.stringify(type)}.`,
-  );
-}
-
-/** Reads an error's body to its end, keeping the beginning where it is text for people. */
-async function drain(response: HttpResponse): Promise<string> {
-  let text = "";
-  let size = 0;
-  const plain = /^text\/plain\b/i.test(response.headers.get("content-type") ?? "");
-  try {
-    for await (const chunk of response.body) {
-      if (plain && text.length < 2000) text += chunk.toString("utf8");
-      // A server that goes on and on is cut off: closing the generator ends the connection.
-      if ((size += chunk.length) > 256 * 1024) break;
-    }
-  } catch {
-    // The status is what counts.
-  }
-  return text.slice(0, 2000).trim();
 }
