@@ -6,7 +6,7 @@
 import { realpathSync, statSync } from "node:fs";
 import process from "node:process";
 import { AgentqError } from "../errors.ts";
-import { expandHome } from "./config.ts";
+import { expandHome } from "./config-sources.ts";
 import type { Repository } from "./repository.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;

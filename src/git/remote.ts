@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { AgentqError } from "../errors.ts";
-import { type GitConfig, rewriteUrl } from "./config.ts";
+import type { GitConfig } from "./config.ts";
+import { rewriteUrl } from "./url-rewrite.ts";
 
 export interface Remote {
   /** The remote's name in the config; null when a url was given. */

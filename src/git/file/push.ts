@@ -15,7 +15,8 @@
  */
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
-import { type GitConfig, openConfig, sharedRepositoryMode } from "../config.ts";
+import { type GitConfig, openConfig } from "../config.ts";
+import { sharedRepositoryMode } from "../shared-repository.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
 import { checkObjectShape } from "../fsck-object.ts";
 import { isOid, ZERO_OID } from "../oid.ts";

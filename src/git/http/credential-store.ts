@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { expandHome } from "../config.ts";
+import { expandHome } from "../config-sources.ts";
 import type { Credential } from "./credentials.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;

@@ -3,7 +3,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError } from "../../errors.ts";
 import { parseBoolean, parseInteger } from "../config-file.ts";
-import { expandHome, type GitConfig } from "../config.ts";
+import type { GitConfig } from "../config.ts";
+import { expandHome } from "../config-sources.ts";
 import type { TlsSettings } from "./socket.ts";
 import { urlMatchRank } from "./url-match.ts";
 
