@@ -21,19 +21,50 @@ export interface LeaseTime {
 
 export type LeaseClock = () => LeaseTime;
 
-/** Reads the clocks of this machine. */
-export const systemClock: LeaseClock = () => ({
-  boot: sinceBoot(),
-  bootId: processIdentity().bootId,
-  wall: Date.now(),
-});
+/** Where {@link bootClock} reads, each in milliseconds. */
+export interface ClockSource {
+  /** Since boot, time asleep included. A read of it costs as much as a statement of SQLite. */
+  uptime(): number;
+  /** This process's own clock: from any beginning, set by nobody, still while the machine sleeps. */
+  own(): number;
+}
 
-/** Kept open, since every delivery asks for the time; null: there is none. */
+const READING_MS = 1000;
+const DISAGREEMENT_MS = 10;
+
+/**
+ * The time since boot, in whole milliseconds, never going back. The uptime is read once a second;
+ * in between this process's own clock counts on. Where that and the wall clock don't agree how much time has
+ * passed, the machine slept or somebody set its clock: then the uptime is read too.
+ */
+export function bootClock(source: ClockSource): (wall: number) => number {
+  let read: { uptime: number; own: number; wall: number } | undefined;
+  let latest = 0;
+  return (wall) => {
+    const own = source.own();
+    const passed = read === undefined ? READING_MS : own - read.own;
+    if (passed >= READING_MS || Math.abs(wall - read!.wall - passed) >= DISAGREEMENT_MS) {
+      read = { uptime: source.uptime(), own, wall };
+    }
+    // The uptime ticks in hundredths: it may be behind what was counted.
+    return latest = Math.max(latest, Math.round(read!.uptime + own - read!.own));
+  };
+}
+
+const sinceBoot = bootClock({ uptime: readUptime, own: () => performance.now() });
+
+/** Reads the clocks of this machine. */
+export const systemClock: LeaseClock = () => {
+  const wall = Date.now();
+  return { boot: sinceBoot(wall), bootId: processIdentity().bootId, wall };
+};
+
+/** Kept open; null: there is none. */
 let uptimeFile: number | null | undefined;
 const uptimeText = Buffer.alloc(64);
 
 /** /proc/uptime counts through suspend and ticks in hundredths; elsewhere whole seconds must do. */
-function sinceBoot(): number {
+function readUptime(): number {
   try {
     if (uptimeFile === undefined) uptimeFile = openSync("/proc/uptime", "r");
     if (uptimeFile !== null) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { networkFileSystem } from "../../src/platform/probe.ts";
-import { TAKE, TAKE_ONE } from "../../src/queuefs/backends/sqlite/messages.ts";
+import { BLOCKED, PENDING } from "../../src/queuefs/backends/sqlite/look.ts";
 import type { QueueBackend } from "../../src/queuefs/contract.ts";
 import { openBackend } from "../../src/queuefs/open.ts";
 import { workerOwner } from "../../src/queuefs/owner.ts";
@@ -28,13 +28,14 @@ test("SQLite finds the next message by its index, at any depth", async () => {
     await fill(backend, "q", depth);
     const db = new DatabaseSync(file);
     if (depth > 0) db.exec("ANALYZE"); // With what it knows of the sizes, too.
-    for (const statement of [TAKE, TAKE_ONE]) {
-      const plan = db.prepare(`EXPLAIN QUERY PLAN ${statement}`).all("q", 1, 1, owner, 1, 1, 1)
+    const statements = [
+      [PENDING, ["q", 5, 1], "idx_queue_status (queue_name=? AND status=? AND id>?)"],
+      [BLOCKED, ["q", "id"], "idx_queue_message_id (queue_name=? AND message_id=?)"],
+    ] as const;
+    for (const [statement, values, index] of statements) {
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${statement}`).all(...values)
         .map((row) => String(row.detail));
-      assert.ok(
-        plan.some((line) => line.includes("idx_queue_status (queue_name=? AND status=?)")),
-        `${depth}: ${plan.join("; ")}`,
-      );
+      assert.ok(plan.some((line) => line.includes(index)), `${depth}: ${plan.join("; ")}`);
       assert.deepEqual(plan.filter((line) => /SCAN|TEMP B-TREE/.test(line)), [], plan.join("; "));
     }
     db.close();

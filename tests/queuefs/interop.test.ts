@@ -94,6 +94,17 @@ describe("a queue.db of OpenViking", () => {
     assert.equal(text(message!.data), "x");
     foreign.enqueue(db, "late", "n", "y");
     assert.equal(text((await backend.dequeue("late", take))[0]!.data), "y");
+    await backend.enqueue("late", [{ data: bytes("z") }]);
+    foreign.ack(db, "late", "n");
+    assert.equal(text((await backend.dequeue("late", take))[0]!.data), "z");
+    foreign.enqueue(db, "later", "n", "y");
+    await backend.enqueue("later", [{ id: "n", data: bytes("z") }, { data: bytes("zz") }]);
+    const later = await backend.dequeue("later", { ...take, count: 5 });
+    assert.deepEqual(later.map(({ data }) => text(data)), ["z", "zz"]);
+    await assert.rejects(
+      backend.enqueue("none", [{ data: bytes("z") }]),
+      (error: { code?: string }) => error.code === "queue-not-found",
+    );
     await backend.close();
   });
 

@@ -8,7 +8,7 @@ import { storeBackend } from "../../src/queuefs/backends/store/backend.ts";
 import type { QueueBackend } from "../../src/queuefs/contract.ts";
 import { storePaths } from "../../src/store/layout.ts";
 import type { LeaseClock, LeaseTime } from "../../src/queuefs/clock.ts";
-import { systemClock } from "../../src/queuefs/clock.ts";
+import { bootClock, systemClock } from "../../src/queuefs/clock.ts";
 import { FOREIGN_LEASE_MS, judgeLease } from "../../src/queuefs/lease.ts";
 import { callerOwner, ownsLease, parseOwner, workerOwner } from "../../src/queuefs/owner.ts";
 import { processIdentity } from "../../src/platform/host.ts";
@@ -105,6 +105,57 @@ describe("owners", () => {
     const [a, b] = [systemClock(), systemClock()];
     assert.ok(b.boot >= a.boot);
     assert.ok(a.boot > 0);
+  });
+});
+
+describe("bootClock()", () => {
+  const start = () => {
+    const now = { uptime: 50_000, own: 7, wall: 1_790_000_000_000, reads: 0 };
+    const clock = bootClock({ uptime: () => (now.reads++, now.uptime), own: () => now.own });
+    const pass = (ms: number) => {
+      now.uptime += ms;
+      now.own += ms;
+      now.wall += ms;
+    };
+    return { now, pass, read: () => clock(now.wall) };
+  };
+
+  test("reads the uptime once a second", () => {
+    const { now, pass, read } = start();
+    for (let i = 0; i < 1000; i++) {
+      assert.equal(read(), now.uptime);
+      pass(10);
+    }
+    assert.equal(now.reads, 10);
+  });
+
+  test("knows that the machine slept, and is led astray by no wall clock that is set", () => {
+    const { now, pass, read } = start();
+    for (const ms of [HOUR, 500, 20]) {
+      read();
+      now.uptime += ms; // Asleep: its own clock stands still.
+      now.wall += ms;
+      assert.equal(read(), now.uptime);
+    }
+    for (const ms of [-HOUR, HOUR, -20, 20]) {
+      now.wall += ms;
+      pass(30);
+      assert.equal(read(), now.uptime);
+    }
+  });
+
+  test("never goes back, though the uptime is told in hundredths", () => {
+    const { now, pass, read } = start();
+    let before = read();
+    for (let i = 0; i < 3000; i++) {
+      pass(7);
+      const exact = now.uptime;
+      now.uptime = Math.floor(exact / 10) * 10;
+      const boot = read();
+      assert.ok(boot >= before && Math.abs(boot - exact) <= 10, `${before}, ${boot}, ${exact}`);
+      before = boot;
+      now.uptime = exact;
+    }
   });
 });
 

@@ -320,6 +320,22 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
       assert.deepEqual(await backend.status(q), { pending: 0, processing: 1 });
     });
 
+    test("a lease is good for one delivery, though the same id is put in and taken again", async () => {
+      const q = await queue();
+      const leases = new Set<string>();
+      for (let i = 0; i < 20; i++) {
+        await backend.enqueue(q, [{ id: "same", data: bytes(`${i}`) }]);
+        const [message] = await take(q);
+        for (const lease of leases) {
+          assert.deepEqual(await backend.ack(q, [{ id: "same", lease }]), ["stale"]);
+        }
+        leases.add(message!.lease);
+        if (i % 2 === 0) assert.equal(await backend.clear(q), 1);
+        else assert.deepEqual(await backend.ack(q, [receiptOf(message!)]), ["done"]);
+      }
+      assert.equal(leases.size, 20);
+    });
+
     test("a caller settles by name what was last handed out to it, and only that", async () => {
       const q = await queue();
       await put(q, "a", "b");

@@ -5,7 +5,11 @@ import { checkQueueName } from "../../names.ts";
 import { noQueue } from "../shared.ts";
 import { openDatabase, type SqliteOptions } from "./database.ts";
 import { listFailed, pruneFailed, retryFailed, showFailed } from "./dead-letters.ts";
-import * as steps from "./messages.ts";
+import { enqueue } from "./enqueue.ts";
+import * as look from "./look.ts";
+import { recover } from "./recover.ts";
+import * as settle from "./settle.ts";
+import * as take from "./take.ts";
 
 /** Opens the queues in `file`. Throws `backend-missing`, `backend-corrupt` and the like. */
 export function sqliteBackend(
@@ -24,7 +28,7 @@ export function sqliteBackend(
         : `SELECT queue_name FROM queue_metadata WHERE ${inTree} ORDER BY queue_name`,
     ).all(...(prefix === undefined ? [] : [prefix])).map((row) => String(row.queue_name));
   const known = (queue: string) => {
-    db.run(() => steps.requireQueue(db, name(queue)));
+    db.run(() => look.requireQueue(db, name(queue)));
     return queue;
   };
 
@@ -52,29 +56,29 @@ export function sqliteBackend(
         return [...removed].sort();
       }),
     list: async (prefix) => db.run(() => all(prefix)),
-    enqueue: async (queue, messages) => steps.enqueue(db, name(queue), messages, Date.now()),
+    enqueue: async (queue, messages) => enqueue(db, name(queue), messages, Date.now()),
     dequeue: async (queue, { owner, leaseMs, count = 1 }) =>
-      steps.dequeue(db, name(queue), { owner, leaseMs, count }, clock),
+      take.dequeue(db, name(queue), { owner, leaseMs, count }, clock),
     settleAndDequeue: async (queue, endings, { owner, leaseMs, count = 1 }) =>
-      steps.settleAndDequeue(db, name(queue), endings, { owner, leaseMs, count }, clock),
-    ack: async (queue, receipts) => steps.ack(db, name(queue), receipts),
+      take.settleAndDequeue(db, name(queue), endings, { owner, leaseMs, count }, clock),
+    ack: async (queue, receipts) => settle.ack(db, name(queue), receipts),
     requeue: async (queue, receipts, { counted = true } = {}) =>
-      steps.requeue(db, name(queue), receipts, counted),
+      settle.requeue(db, name(queue), receipts, counted),
     fail: async (queue, receipts, reason) =>
       db.write(() => {
         known(queue);
-        return receipts.map((receipt) => steps.failOne(db, queue, receipt, reason));
+        return receipts.map((receipt) => settle.failOne(db, queue, receipt, reason));
       }),
     renew: async (queue, receipts, leaseMs) =>
-      steps.renew(db, name(queue), receipts, leaseMs, clock),
-    peek: async (queue) => steps.peek(db, name(queue)),
-    status: async (queue) => steps.counts(db, name(queue)),
+      settle.renew(db, name(queue), receipts, leaseMs, clock),
+    peek: async (queue) => look.peek(db, name(queue)),
+    status: async (queue) => look.counts(db, name(queue)),
     statuses: async (queues) =>
       db.read(() =>
-        new Map((queues ?? all(undefined)).map((queue) => [queue, steps.counts(db, queue)]))
+        new Map((queues ?? all(undefined)).map((queue) => [queue, look.counts(db, queue)]))
       ),
-    complete: async (queues) => steps.complete(db, queues.map(name)),
-    messages: async (queue) => steps.messages(db, name(queue)),
+    complete: async (queues) => look.complete(db, queues.map(name)),
+    messages: async (queue) => look.messages(db, name(queue)),
     clear: async (queue) =>
       db.run(() => {
         const removed = Number(
@@ -85,7 +89,7 @@ export function sqliteBackend(
       }),
     recover: async (queue, { staleMs } = {}) => {
       const queues = queue === null ? db.run(() => all(undefined)) : [name(queue)];
-      return queues.flatMap((each) => steps.recover(db, each, clock, staleMs));
+      return queues.flatMap((each) => recover(db, each, clock, staleMs));
     },
     failed: {
       list: async (queue, limit = -1) => listFailed(db, known(queue), limit),

@@ -97,18 +97,19 @@ function connection(db: DatabaseSync, label: string): Database {
       throw sqliteFault(error, label);
     }
   };
-  const transaction = <T>(begin: string, work: () => T): T =>
-    run(() => {
+  const transaction = <T>(begin: string, work: () => T): T => {
+    let begun = false;
+    try {
       sql(begin).run();
-      try {
-        const result = work();
-        sql("COMMIT").run();
-        return result;
-      } catch (error) {
-        rollback(db);
-        throw error;
-      }
-    });
+      begun = true;
+      const result = work();
+      sql("COMMIT").run();
+      return result;
+    } catch (error) {
+      if (begun) rollback(db);
+      throw sqliteFault(error, label);
+    }
+  };
   return {
     label,
     sql,
