@@ -22,8 +22,8 @@ import {
 const SIZES = [10, 1000, 100_000];
 const LIMIT = 1.3;
 let made = 0;
-/** How many requests the server has had; 0 where there is none. */
-let requests = () => 0;
+/** How many requests the server has had, and the bytes of its answers; 0 where there is none. */
+let served = () => ({ requests: 0, bytes: 0 });
 
 /** One queue, the clone that works with it, and its own state directory. */
 interface Side {
@@ -45,7 +45,10 @@ export async function measureQueues(bench: Bench): Promise<void> {
   console.log("-- over http; 100 of them waiting");
   const server = await serveGit(bench.work, { env: { GIT_CONFIG_GLOBAL: "/dev/null" } });
   try {
-    requests = () => server.log.length;
+    served = () => ({
+      requests: server.log.length,
+      bytes: server.log.reduce((sum, { answered }) => sum + answered, 0),
+    });
     const remote = sidesOf(bench, "http", (tickets) => Math.min(100, tickets / 2));
     for (const side of remote) {
       git(bench, side.origin, "config", "http.receivepack", "true");
@@ -58,7 +61,7 @@ export async function measureQueues(bench: Bench): Promise<void> {
     await measureCommands(bench, remote, rounds);
     await measureFresh(bench, remote);
   } finally {
-    requests = () => 0;
+    served = () => ({ requests: 0, bytes: 0 });
     await server.close();
   }
 }
@@ -75,6 +78,8 @@ function sidesOf(bench: Bench, how: string, waiting: (tickets: number) => number
 
 interface Run extends Took {
   readonly requests: number;
+  /** Received. */
+  readonly bytes: number;
 }
 
 async function run(
@@ -84,9 +89,10 @@ async function run(
   args: readonly string[],
   state = side.env,
 ): Promise<Run> {
-  const before = requests();
+  const before = served();
   const took = await take(bench, dir, agentq, [...args, "--json"], state);
-  return { ...took, requests: requests() - before };
+  const { requests, bytes } = served();
+  return { ...took, requests: requests - before.requests, bytes: bytes - before.bytes };
 }
 
 async function measureCommands(bench: Bench, sides: readonly Side[], rounds: number) {
@@ -147,7 +153,9 @@ function report(name: string, found: readonly Run[][]): void {
   ];
   const shown = (of: (run: Run) => number) =>
     found.map((runs) => fastest(runs.map(of)).toFixed(0)).join(", ");
-  const asked = requests() > 0 ? `; ${shown((run) => run.requests)} requests` : "";
+  const asked = served().requests > 0
+    ? `; ${shown((run) => run.requests)} requests, ${shown((run) => run.bytes / 1000)} KB`
+    : "";
   const detail = `${shown((run) => run.ms)} ms; cpu ${shown((run) => run.cpu)} ms${asked}`;
   if (name === "status") {
     tell(name, `${detail} (5, 100 and 100 tickets are listed)`);

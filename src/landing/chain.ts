@@ -34,18 +34,20 @@ export interface ChainReader {
   >;
   /** Heads of several chains in one round trip. */
   readHeads(heads: Partial<Record<ChainName, Oid>>, signal?: AbortSignal): Promise<Heads>;
-  /** The entry before `entry`; null at the beginning. */
+  /** The entry before `entry`; null at the beginning. If it isn't known, `generations` come together. */
   before<C extends ChainName>(
     chain: C,
     entry: Entry<C>,
     signal?: AbortSignal,
+    generations?: number,
   ): Promise<Entry<C> | null>;
-  /** Entry `number`, at or below `head`. */
+  /** Entry `number`, at or below `head`; of `along` entries before it a few come with it. */
   find<C extends NumberedChain>(
     chain: C,
     head: Entry<C>,
     number: number,
     signal?: AbortSignal,
+    along?: number,
   ): Promise<Entry<C>>;
   /** The commits of entries that were read lately: the origin has them, a clone need not. */
   readonly commits: { get(oid: Oid): Uint8Array | undefined };
@@ -64,8 +66,11 @@ interface Wanted {
   readonly oid: Oid;
 }
 
-/** So close to what is looked for, the entries up to it, and as many behind it, come in one answer. */
-const NEAR = 8;
+/**
+ * So close to what is looked for, the entries up to it come in one answer. With them come so many
+ * generations of what they refer to, which is why it isn't more.
+ */
+export const NEAR = 16;
 /** Bound of what is kept in memory, in bytes of commits. */
 const CACHE_BYTES = 8 * 1024 * 1024;
 /** What of it outlasts a look at the heads: a lander goes on for long, and needs the newest only. */
@@ -148,14 +153,14 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
         lock: heads.lock ? entryAt("lock", heads.lock) : null,
       };
     },
-    async before(chain, entry, signal) {
+    async before(chain, entry, signal, generations) {
       const parent = entry.parents[0];
       if (parent === undefined) {
         if (chain === "lock") return null;
         throw corruptChain(chain, entry.oid, "has no parent and is no genesis");
       }
-      const found = await reader.read(chain, [parent], signal).then(
-        ([one]) => one ?? null,
+      const found = await load([{ chain, oid: parent }], signal, generations).then(
+        () => entryAt(chain, parent),
         (error) => {
           if (!isAgentqError(error, "corrupt-chain")) throw error;
           throw corruptChain(chain, entry.oid, `follows what is no entry of it: ${error.message}`);
@@ -164,7 +169,8 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       if (chain !== "lock") assertFollows(chain as NumberedChain, entry, found);
       return found;
     },
-    async find(chain, head, number, signal) {
+    async find(chain, head, number, signal, along = 0) {
+      const generations = (left: number) => left < NEAR ? left + 1 + Math.min(along, NEAR / 2) : 1;
       let at = head;
       if (number < 0 || number > numberOf(at)) {
         throw corruptChain(
@@ -174,9 +180,12 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
         );
       }
       while (numberOf(at) > number) {
-        const jump = jumpTowards(at.message.agentq?.skip, numberOf(at), number);
+        const { skip, block } = at.message.agentq ?? {};
+        const jump = jumpTowards([skip, block], numberOf(at), number);
         if (jump === null) {
-          const previous = await reader.before(chain, at, signal);
+          // Another client's entries are walked, many at a time.
+          const left = Math.min(numberOf(at) - 1 - number, NEAR - 1);
+          const previous = await reader.before(chain, at, signal, generations(left));
           if (!previous) {
             throw corruptChain(
               chain,
@@ -187,8 +196,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
           at = previous;
           continue;
         }
-        const left = jump.number - number;
-        await load([{ chain, oid: jump.oid }], signal, left <= NEAR ? left + NEAR : 1);
+        await load([{ chain, oid: jump.oid }], signal, generations(jump.number - number));
         const landed = entryAt(chain, jump.oid);
         if (!landed || numberOf(landed) !== jump.number) {
           throw corruptChain(

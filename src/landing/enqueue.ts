@@ -10,9 +10,9 @@ import type { Clock } from "../platform/clock.ts";
 import type { ObjectReader, Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { chainCommit } from "./chain-commit.ts";
+import { type Lists, listsAfter } from "./lists.ts";
 import type { Genesis, Ticket } from "./messages.ts";
 import { createRetry, PATIENCE_MS, pushOnce } from "./push.ts";
-import { nextSkipList } from "./skip.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** What is submitted. */
@@ -72,7 +72,7 @@ export async function enqueue(
     const parent = snapshot.queueHead ?? genesis!.oid;
     const entry = chainCommit(
       [parent, draft.candidate],
-      ticketMessage(draft, number, before),
+      ticketMessage(draft, number, await listsAfter(queue.chains, "queue", before, signal)),
       clock.wall() / 1000,
     );
     const outcome = await pushOnce(queue, {
@@ -110,7 +110,7 @@ export function genesisOf(chain: "queue" | "done", clock: Clock) {
   return chainCommit([], message, clock.wall() / 1000);
 }
 
-function ticketMessage(draft: Draft, number: number, before: TicketEntry | null): Ticket {
+function ticketMessage(draft: Draft, number: number, lists: Lists): Ticket {
   return {
     kind: "ticket",
     ticket: number,
@@ -127,9 +127,7 @@ function ticketMessage(draft: Draft, number: number, before: TicketEntry | null)
       title: draft.title,
       strategy: null,
       ...(draft.drops.length > 0 && { drops: [...draft.drops] }),
-      ...(before && {
-        skip: nextSkipList(before.message.ticket, before.oid, before.message.agentq?.skip),
-      }),
+      ...lists,
     },
   };
 }

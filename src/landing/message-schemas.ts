@@ -5,6 +5,7 @@
 import * as z from "zod/mini";
 import type { ChainName } from "./messages.ts";
 import { shapeProblem } from "./shape-problem.ts";
+import { MAX_BLOCK_NAMES, MAX_SKIP_NAMES } from "./skip.ts";
 
 /** Builds something once, when it is first asked for: schemas cost start-up, and a run needs few. */
 function once<T>(build: () => T): () => T {
@@ -23,6 +24,8 @@ const parts = once(() => {
   const nullableText = z.nullable(text);
   const nullableOid = z.nullable(oid);
   const texts = z.array(text);
+  const names = (most: number) =>
+    z.optional(z.array(z.tuple([count, oid])).check(z.maxLength(most)));
   return {
     text,
     oid,
@@ -35,7 +38,7 @@ const parts = once(() => {
     optionalOid: z.optional(nullableOid),
     optionalTexts: z.optional(texts),
     /** Ancestors in the same chain, nearest first: `[ticket, commit]`; see skip.ts. */
-    optionalSkip: z.optional(z.array(z.tuple([count, oid])).check(z.maxLength(128))),
+    lists: { skip: names(MAX_SKIP_NAMES), block: names(MAX_BLOCK_NAMES) },
   };
 });
 
@@ -44,7 +47,7 @@ const genesisSchema = once(() =>
 );
 
 const ticketSchema = once(() => {
-  const { text, oid, number, count, version, optionalText, optionalTexts, optionalSkip } = parts();
+  const { text, oid, number, count, version, optionalText, optionalTexts } = parts();
   return z.looseObject({
     kind: z.literal("ticket"),
     ticket: count,
@@ -61,7 +64,7 @@ const ticketSchema = once(() => {
       title: optionalText,
       strategy: optionalText,
       drops: optionalTexts,
-      skip: optionalSkip,
+      ...parts().lists,
     })),
   });
 });
@@ -94,7 +97,7 @@ const resultSchema = once(() => {
       drops: optionalTexts,
       /** The last commit this queue landed, this result included: nobody walks back for it. */
       lastLanded: optionalOid,
-      skip: parts().optionalSkip,
+      ...parts().lists,
     })),
   });
 });

@@ -20,12 +20,15 @@ import {
   shape,
 } from "../platform/shapes.ts";
 import type { ChainName } from "./messages.ts";
+import { MAX_BLOCK_NAMES, MAX_SKIP_NAMES } from "./skip.ts";
 
 const isOne = exactly(1);
 
-const isSkip: Check = (value) =>
-  Array.isArray(value) && value.length <= 128 &&
+const namesUpTo = (most: number): Check => (value) =>
+  Array.isArray(value) && value.length <= most &&
   value.every((one) => Array.isArray(one) && one.length === 2 && isCount(one[0]) && isOid(one[1]));
+const isSkip = optional(namesUpTo(MAX_SKIP_NAMES));
+const isBlock = optional(namesUpTo(MAX_BLOCK_NAMES));
 
 const isTicket = shape({
   ticket: isCount,
@@ -42,7 +45,8 @@ const isTicket = shape({
     title: maybe(isText),
     strategy: maybe(isText),
     drops: optional(listOf(isText)),
-    skip: optional(isSkip),
+    skip: isSkip,
+    block: isBlock,
   })),
 });
 
@@ -66,7 +70,8 @@ const isResult = shape({
     verify: nullable(shape({ cmd: isText, exit: nullable(isNumber), ms: isNumber })),
     drops: optional(listOf(isText)),
     lastLanded: maybe(isOid),
-    skip: optional(isSkip),
+    skip: isSkip,
+    block: isBlock,
   })),
 });
 

@@ -11,10 +11,10 @@ import { genesisOf } from "./enqueue.ts";
 import { faultOf } from "./faults.ts";
 import type { LanderOptions } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
+import { listsAfter } from "./lists.ts";
 import { NO_TIP, type Result } from "./messages.ts";
 import { chainHolds, pushOnce } from "./push.ts";
 import { resultMessage, type Verdict } from "./result.ts";
-import { nextSkipList } from "./skip.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import type { ReadyMerge } from "./workshop.ts";
 
@@ -67,6 +67,7 @@ export async function publish(
   const objects = verdict.kind === "recovered"
     ? await options.workshop.reading(verdict.landed, options.signal)
     : merged?.objects;
+  const lists = await listsAfter(chains, "done", snapshot.done, options.signal);
   return await held.exclusive(async () => {
     if (held.signal.aborted) return "again";
     const before = held.control();
@@ -83,13 +84,7 @@ export async function publish(
       startedAt: publication.startedAt,
       endedAt: options.clock.wall(),
       lastLanded: landed ?? publication.lastLanded,
-      skip: snapshot.done
-        ? nextSkipList(
-          snapshot.done.message.ticket,
-          snapshot.done.oid,
-          snapshot.done.message.agentq?.skip,
-        )
-        : undefined,
+      lists,
     });
     const genesis = snapshot.doneHead === null ? genesisOf("done", options.clock) : null;
     const parent = snapshot.doneHead ?? genesis!.oid;

@@ -2,7 +2,8 @@
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import type { TicketEntry } from "./chain.ts";
-import { boundedList, NO_TIP, reportTail, type Result, type SkipList } from "./messages.ts";
+import type { Lists } from "./lists.ts";
+import { boundedList, NO_TIP, reportTail, type Result } from "./messages.ts";
 import type { ReadyMerge, Refusal, Verified } from "./workshop.ts";
 
 /** The reasons a result can have; other clients may write others. */
@@ -46,7 +47,7 @@ export interface ResultFacts {
   readonly startedAt: number;
   readonly endedAt: number;
   readonly lastLanded: Oid | null;
-  readonly skip: SkipList | undefined;
+  readonly lists: Lists;
 }
 
 /** The result message of a ticket. */
@@ -75,7 +76,7 @@ export function resultMessage(facts: ResultFacts): Result {
       verify: told.verify,
       ...(drops.length > 0 && { drops: boundedList(drops) }),
       lastLanded: facts.lastLanded,
-      ...(facts.skip && { skip: facts.skip }),
+      ...facts.lists,
     },
   };
 }

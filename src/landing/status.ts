@@ -94,7 +94,8 @@ async function oldestTickets(
 ): Promise<TicketEntry[]> {
   const count = Math.min(limit, snapshot.unacked);
   if (count <= 0) return [];
-  let at = await queue.chains.find("queue", snapshot.queue!, snapshot.next + count - 1, signal);
+  const newest = snapshot.next + count - 1;
+  let at = await queue.chains.find("queue", snapshot.queue!, newest, signal, count - 1);
   await readAhead(queue.chains, "queue", at, snapshot.next, signal);
   const found = [at];
   while (numberOf(at) > snapshot.next) {

@@ -3,19 +3,39 @@ import { Buffer } from "node:buffer";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
-import type { Oid } from "../../src/git/types.ts";
+import { parseCommit } from "../../src/git/commit.ts";
+import type { Oid, Origin } from "../../src/git/types.ts";
 import { createChainReader, type TicketEntry } from "../../src/landing/chain.ts";
 import { chainCommit, withCommits } from "../../src/landing/chain-commit.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { boundedList, MAX_REPORT_BYTES, reportTail } from "../../src/landing/messages.ts";
 import { assertNoCollision, queueNames } from "../../src/landing/names.ts";
-import { jumpTowards, nextSkipList } from "../../src/landing/skip.ts";
+import { type Lists, listsAfter } from "../../src/landing/lists.ts";
+import { blockList, blockParts, jumpTowards, nextSkipList } from "../../src/landing/skip.ts";
 import { readAhead } from "../../src/landing/read-ahead.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { createFakeOrigin, fakeCommit, type FakeOrigin } from "./fake-origin.ts";
 
 const corrupt = (error: unknown) => isAgentqError(error, "corrupt-chain");
+
+/**
+ * The lists of one entry after the other, each given with the one before it; those that aren't ours have
+ * none. What lists.ts does with a chain, without reading one.
+ */
+function listsInTurn() {
+  let list: Lists["skip"];
+  const kept = new Map<Oid, Lists["skip"]>();
+  return (n: number, before: Oid | null, ours = true): Lists => {
+    if ((n - 1) % 256 === 0 && before !== null) kept.set(before, list);
+    const skip = before === null ? undefined : nextSkipList(n - 1, before, list);
+    list = ours ? skip : undefined;
+    if (!ours || !skip) return {};
+    const parts = blockParts(n, skip);
+    if (parts.length === 0) return { skip };
+    return { skip, block: blockList(n, skip, parts.map((oid) => kept.get(oid))) };
+  };
+}
 
 /** Appends `count` tickets straight to the origin; `ours` says which carry our extra object. */
 function appendTickets(
@@ -30,13 +50,10 @@ function appendTickets(
     return oid;
   };
   let head = put([], { kind: "genesis", chain: "queue" });
-  let list: [number, Oid][] | undefined;
+  const nextLists = listsInTurn();
   let before: Oid | null = null;
   for (let n = 0; n < count; n++) {
-    const skip: [number, Oid][] | undefined = before === null
-      ? undefined
-      : nextSkipList(n - 1, before, list);
-    list = ours(n) ? skip : undefined;
+    const lists = nextLists(n, before, ours(n));
     head = put([head, candidate], {
       kind: "ticket",
       ticket: n,
@@ -47,13 +64,35 @@ function appendTickets(
       check: null,
       checkers: null,
       ...(ours(n) && {
-        agentq: { v: 1, submission: `sub-${n}`, submittedAt: n, ...(skip && { skip }) },
+        agentq: { v: 1, submission: `sub-${n}`, submittedAt: n, ...lists },
       }),
     });
     before = head;
   }
   fake.refs.set("refs/weave/main/queue", head);
   return { candidate, head };
+}
+
+/** An origin that gives parents along, as servers do that filter; and what it was asked for. */
+function withGenerations(fake: FakeOrigin) {
+  const origin = fake.as("me");
+  const asked: { oids: number; generations: number }[] = [];
+  const readCommits: Origin["readCommits"] = (oids, _signal, generations = 1) => {
+    asked.push({ oids: oids.length, generations });
+    const found = new Map<Oid, Uint8Array>();
+    for (let wanted = [...oids], left = generations; left > 0; left--) {
+      const parents: Oid[] = [];
+      for (const oid of wanted) {
+        const object = fake.objects.get(oid);
+        if (object?.type !== "commit") continue;
+        found.set(oid, object.data);
+        parents.push(...parseCommit(object.data, oid).parents);
+      }
+      wanted = parents;
+    }
+    return Promise.resolve(found);
+  };
+  return { origin: { ...origin, readCommits }, asked };
 }
 
 /** Counts the commits that are read. */
@@ -165,23 +204,58 @@ describe("a corrupt entry is described in words", () => {
 });
 
 describe("skip lists", () => {
-  test("lead from any entry to any older one, by strictly nearer steps", () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 3000 }), fc.nat(), (length, pick) => {
-      const lists: [number, Oid][][] = [[]];
-      for (let n = 1; n < length; n++) lists.push(nextSkipList(n - 1, `${n - 1}`, lists[n - 1]));
-      const wanted = pick % length;
-      let at = length - 1;
-      let steps = 0;
-      while (at > wanted) {
-        const jump = jumpTowards(lists[at], at, wanted);
-        at = jump ? jump.number : at - 1;
-        steps++;
+  /** Reads it takes from `head` to `wanted`, where the fifteen before what is read come with it. */
+  const reads = (listsOf: (n: number) => Lists, head: number, wanted: number): number => {
+    let at = head;
+    for (let count = 0;; count++) {
+      if (count > 0 && at - wanted < 16) return count;
+      const { skip, block } = listsOf(at);
+      const jump = jumpTowards([skip, block], at, wanted);
+      assert.ok(
+        jump !== null && jump.number >= wanted && jump.number < at && jump.oid === `${jump.number}`,
+      );
+      at = jump.number;
+    }
+  };
+
+  test("lead from any entry to any older one in two reads, in three where nothing comes along", () => {
+    const lists: Lists[] = [];
+    const next = listsInTurn();
+    for (let n = 0; n < 9000; n++) lists.push(next(n, n === 0 ? null : `${n - 1}`));
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 8999 }), fc.nat(), (head, pick) => {
+        const wanted = pick % head;
+        assert.ok(reads((n) => lists[n]!, head, wanted) <= 2);
+        let steps = 0;
+        for (let at = head; at > wanted; steps++) {
+          at = jumpTowards([lists[at]!.skip, lists[at]!.block], at, wanted)!.number;
+        }
+        assert.ok(steps <= 3, `${steps} from ${head} to ${wanted}`);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  test("are as long behind 131,072 entries as they may be, which are two reads away; behind more, three", () => {
+    const lists = new Map<number, Lists>();
+    const next = listsInTurn();
+    const ends = [99_999, 131_071, 150_000];
+    let [names, most] = [0, 0];
+    for (let n = 0; n <= ends.at(-1)!; n++) {
+      const one = next(n, n === 0 ? null : `${n - 1}`);
+      if (n % 16 === 0 || ends.includes(n)) lists.set(n, one);
+      if (n < 100_000 && n >= 90_000) names += one.skip!.length;
+      most = Math.max(most, one.skip?.length ?? 0);
+      assert.ok((one.block?.length ?? 0) <= 256);
+    }
+    assert.ok(names / 10_000 < 48, String(names / 10_000));
+    assert.ok(most <= 84, String(most));
+    for (const [i, head] of ends.entries()) {
+      for (let wanted = 0; wanted < head; wanted += 97) {
+        const count = reads((n) => lists.get(n)!, head, wanted);
+        assert.ok(count <= (i < 2 ? 2 : 3), `${count} from ${head} to ${wanted}`);
       }
-      assert.equal(at, wanted);
-      const digits = Math.max(1, Math.ceil(Math.log2(length) / 3));
-      assert.ok(steps <= digits + 1, `${steps} steps through ${length}`);
-      assert.ok(lists[length - 1]!.length <= 7 * digits + 2);
-    }));
+    }
   });
 
   test("a ticket is found in few reads behind 20,000, and by walking where others wrote", async () => {
@@ -189,11 +263,75 @@ describe("skip lists", () => {
     const { head } = appendTickets(fake, 20_000, (n) => n < 9_000 || n >= 9_040);
     const count = counting(fake);
     const { chains, entry } = await headOf(fake, head);
+    count.reads = 0;
     assert.equal((await chains.find("queue", entry, 19_990)).message.submitter, "s-19990");
-    assert.ok(count.reads <= 6, `${count.reads} reads`);
+    assert.equal(count.reads, 1);
+    assert.equal((await chains.find("queue", entry, 9_900)).message.submitter, "s-9900");
+    // Its multiple of 4096, of 16, and itself: nothing comes along here.
+    assert.equal(count.reads, 1 + 3);
     // Over the forty that another client wrote, one by one.
     assert.equal((await chains.find("queue", entry, 17)).message.submitter, "s-17");
-    assert.ok(count.reads < 80, `${count.reads} reads`);
+    assert.ok(count.reads <= 4 + 50, `${count.reads} reads`);
+  });
+
+  test("go on behind another client's entries, which are read together", async () => {
+    for (const [others, rounds] of [[1, 0], [2, 1], [15, 1], [16, 1], [40, 1]] as const) {
+      const fake = createFakeOrigin();
+      const { head } = appendTickets(fake, 5000, (n) => n < 5000 - others);
+      const { origin, asked } = withGenerations(fake);
+      const chains = createChainReader(origin);
+      const { queue } = await chains.readHeads({ queue: head });
+      await chains.before("queue", queue!);
+      asked.length = 0;
+      const { skip, block } = await listsAfter(chains, "queue", queue);
+      assert.equal(asked.length, rounds);
+      assert.equal(block, undefined);
+      const numbers = skip!.map(([number]) => number);
+      assert.equal(numbers[0], 4999);
+      assert.equal(numbers.includes(4096), others < 16, numbers.join());
+      for (const [number, oid] of skip!) {
+        const [named] = await chains.read("queue", [oid]);
+        assert.equal(named!.message.ticket, number);
+      }
+    }
+  });
+
+  test("name a block where one ends, after one more request", async () => {
+    const fake = createFakeOrigin();
+    const { head } = appendTickets(fake, 8192, (n) => n < 5000 || n > 5003);
+    const { origin, asked } = withGenerations(fake);
+    const chains = createChainReader(origin);
+    const { queue } = await chains.readHeads({ queue: head });
+    asked.length = 0;
+    const { skip, block } = await listsAfter(chains, "queue", queue);
+    assert.equal(asked.length, 1);
+    assert.ok(asked[0]!.oids <= 15);
+    const names = [...skip!, ...block!];
+    const missing = [];
+    for (let n = 5008; n < 8192; n += 16) {
+      if (!names.some(([number]) => number === n)) missing.push(n);
+    }
+    assert.deepEqual(missing, []);
+    for (const [number, oid] of names) {
+      const [named] = await chains.read("queue", [oid]);
+      assert.equal(named!.message.ticket, number);
+    }
+    // Into the gap and behind it too.
+    for (const wanted of [0, 4095, 4990, 5001, 5003, 5020, 8100]) {
+      const found = await chains.find("queue", queue!, wanted);
+      assert.equal(found.message.submitter, `s-${wanted}`);
+    }
+  });
+
+  test("no list of a chain of another client's: it is walked, many entries at a time", async () => {
+    const fake = createFakeOrigin();
+    const { head } = appendTickets(fake, 400, () => false);
+    const { origin, asked } = withGenerations(fake);
+    const chains = createChainReader(origin);
+    const { queue } = await chains.readHeads({ queue: head });
+    asked.length = 0;
+    assert.equal((await chains.find("queue", queue!, 3)).message.submitter, "s-3");
+    assert.ok(asked.length <= 400 / 16, String(asked.length));
   });
 
   test("a list that is none is not carried on", () => {
@@ -206,19 +344,54 @@ describe("skip lists", () => {
     assert.ok(nextSkipList(9, "head", long).length <= 128);
   });
 
-  test("a list that names the wrong commit is not believed", async () => {
+  for (const list of ["skip", "block"]) {
+    test(`a ${list} that names the wrong commit is not believed`, async () => {
+      const fake = createFakeOrigin();
+      const { head, candidate } = appendTickets(fake, 10, () => true);
+      const { oid, content } = chainCommit([head, candidate], {
+        kind: "ticket",
+        ticket: 10,
+        candidate,
+        submitter: "evil",
+        agentq: { v: 1, submission: "x", submittedAt: 1, [list]: [[3, head]] },
+      }, 1);
+      fake.objects.set(oid, { type: "commit", data: content });
+      const { chains, entry } = await headOf(fake, oid);
+      await assert.rejects(chains.find("queue", entry, 3), corrupt);
+    });
+  }
+
+  test("whatever a list says, a ticket is found or the chain is called corrupt", async () => {
     const fake = createFakeOrigin();
-    const { head, candidate } = appendTickets(fake, 10, () => true);
-    const { oid, content } = chainCommit([head, candidate], {
-      kind: "ticket",
-      ticket: 10,
-      candidate,
-      submitter: "evil",
-      agentq: { v: 1, submission: "x", submittedAt: 1, skip: [[3, head]] },
-    }, 1);
-    fake.objects.set(oid, { type: "commit", data: content });
-    const { chains, entry } = await headOf(fake, oid);
-    await assert.rejects(chains.find("queue", entry, 3), corrupt);
+    const { head, candidate } = appendTickets(fake, 300, () => true);
+    const { chains, entry } = await headOf(fake, head);
+    const oids = [...fake.objects.keys()];
+    const name = fc.tuple(fc.oneof(fc.nat(310), fc.nat()), fc.constantFrom(...oids));
+    const lists = fc.record({ skip: fc.array(name), block: fc.array(name) }, { requiredKeys: [] });
+    await fc.assert(
+      fc.asyncProperty(lists, fc.nat(300), async (forged, wanted) => {
+        const { oid, content } = chainCommit([entry.oid, candidate], {
+          kind: "ticket",
+          ticket: 300,
+          candidate,
+          submitter: "evil",
+          agentq: { v: 1, submission: "x", submittedAt: 1, ...forged },
+        }, 1);
+        fake.objects.set(oid, { type: "commit", data: content });
+        const [evil] = await chains.read("queue", [oid]);
+        const found = await chains.find("queue", evil!, wanted).catch((error) => {
+          assert.ok(corrupt(error));
+          return null;
+        });
+        assert.ok(found === null || found.message.ticket === wanted);
+        // What follows it is written all the same, within its bounds.
+        const { skip, block } = await listsAfter(chains, "queue", evil!);
+        assert.ok(skip!.length <= 128 && (block?.length ?? 0) <= 512);
+        assert.deepEqual(skip![0], [300, oid]);
+        assert.ok(skip!.every(([number], i) => i === 0 || number < skip![i - 1]![0]));
+      }),
+      { numRuns: 300 },
+    );
   });
 });
 

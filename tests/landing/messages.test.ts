@@ -25,6 +25,7 @@ const WHOLE: Record<ChainName, Record<string, unknown>> = {
       strategy: null,
       drops: ["a"],
       skip: [[2, oid], [1, oid]],
+      block: [[1, oid]],
       later: true,
     },
     later: [1],
@@ -51,6 +52,7 @@ const WHOLE: Record<ChainName, Record<string, unknown>> = {
       drops: [],
       lastLanded: oid,
       skip: [],
+      block: [[2, oid]],
     },
   },
   lock: {
@@ -134,6 +136,19 @@ test("what is told at sight is what the schemas accept, and the whole messages a
     }),
     { numRuns: 5000 },
   );
+});
+
+test("lists have a length beyond which they are none", () => {
+  for (const [list, most] of [["skip", 128], ["block", 512]] as const) {
+    for (const chain of ["queue", "done"] as const) {
+      for (const [length, valid] of [[most, true], [most + 1, false]] as const) {
+        const names = Array.from({ length }, (_, i) => [i, oid]);
+        const message = changed(WHOLE[chain], ["agentq", list], names);
+        assert.equal(isKnownShape(chain, message), valid);
+        assert.equal(problemOf(chain, message) === null, valid);
+      }
+    }
+  }
 });
 
 test("a genesis belongs to numbered chains, and to its own", () => {

@@ -12,6 +12,8 @@ export interface Exchange {
   readonly url: string;
   readonly headers: http.IncomingHttpHeaders;
   readonly body: Buffer;
+  /** Bytes of the answer, as git gave it. */
+  answered: number;
 }
 
 /** May answer itself (returns true), or let git answer (false). */
@@ -62,6 +64,7 @@ export async function serveGit(
       url: request.url ?? "",
       headers: request.headers,
       body: input,
+      answered: 0,
     };
     log.push(exchange);
     if (server.intercept && await server.intercept(exchange, response)) return;
@@ -95,6 +98,7 @@ export async function serveGit(
     const output: Buffer[] = [];
     let head: { status: number; headers: Record<string, string> } | null = null;
     child.stdout.on("data", (chunk: Buffer) => {
+      exchange.answered += chunk.length;
       // What comes is passed on as it comes: a hook may go on talking.
       if (head !== null && !server.tamper) return void response.write(chunk);
       output.push(chunk);
