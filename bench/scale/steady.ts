@@ -47,7 +47,8 @@ export async function measureSteady(bench: Bench, tickets: number): Promise<void
   for await (const line of createInterface({ input: lander.stdout })) {
     if (JSON.parse(line).outcome !== "landed") throw new Error(line);
     landed++;
-    if (landed % Math.max(1, tickets / 10) === 0 && landed < tickets) {
+    // After each tenth; one ticket before the end, while it is sure to be there.
+    if ((landed % Math.max(1, tickets / 10) === 0 && landed < tickets) || landed === tickets - 1) {
       const one = look(lander.pid!, dir, state, landed);
       if (one) looks.push(one);
     }
@@ -77,6 +78,7 @@ export async function measureSteady(bench: Bench, tickets: number): Promise<void
   const most = (of: (one: Look) => number) => Math.max(...steady.map(of));
   const [before, after] = halves((one) => one.rss);
   say("memory, later half ÷ earlier", "", median(after) / median(before), 1.2);
+  say("memory, at the end ÷ after a fifth", "", steady.at(-1)!.rss / steady[0]!.rss, 1.2);
   say("memory, most", "", most((one) => one.rss) / 2 ** 20, 200, " MiB");
   say(
     "descriptors, most",
