@@ -14,26 +14,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
+import { agentq, ms, plainEnv, ratioOf, root, script } from "./lib/beside.ts";
 
-const root = resolve(import.meta.dirname!, "..");
-const agentq = process.env.AGENTQ_BIN ?? join(root, "dist", "agentq");
-const script = join(root, "bench", "landing-git.sh");
 const pairs = Number(process.argv[2] ?? 15);
 const work = mkdtempSync(join(tmpdir(), "agentq-bench-"));
 
-const env: Record<string, string> = {
-  PATH: "/usr/bin:/bin",
-  HOME: work,
-  LC_ALL: "C",
-  GIT_CONFIG_NOSYSTEM: "1",
-  GIT_CONFIG_GLOBAL: "/dev/null",
-  GIT_AUTHOR_NAME: "bench",
-  GIT_AUTHOR_EMAIL: "bench@example.com",
-  GIT_COMMITTER_NAME: "bench",
-  GIT_COMMITTER_EMAIL: "bench@example.com",
-};
+const env = plainEnv(work);
 
 function git(cwd: string, ...args: string[]): string {
   return execFileSync("git", args, { cwd, env, encoding: "utf8" }).trim();
@@ -85,12 +73,6 @@ function newCommit(clone: string): void {
   git(clone, "commit", "-q", "-m", `work ${commits}`);
 }
 
-const median = (values: readonly number[]): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-};
-
 interface Figure {
   name: string;
   ours: number[];
@@ -120,8 +102,7 @@ function compare(
 }
 
 function print({ name, ours, theirs, limit }: Figure): boolean {
-  const ratio = median(ours.map((value, i) => value / theirs[i]!));
-  const ms = (values: readonly number[]) => `${median(values).toFixed(1)} ms`;
+  const ratio = ratioOf(ours, theirs);
   const good = ratio <= limit;
   console.log(
     `${name.padEnd(22)} agentq ${ms(ours).padStart(10)}   other ${

@@ -14,6 +14,7 @@ import {
   say,
   script,
   slower,
+  submitBeside,
   take,
   timesOf,
 } from "./measure.ts";
@@ -46,20 +47,9 @@ export async function measureBig(bench: Bench, small: boolean): Promise<void> {
   );
   say("status, memory", `tiny ${mib(peak(little!))}`, peak(big!) / 2 ** 20, 80, " MiB");
 
-  const [submit, enqueue] = await inTurns(bench.rounds, [() => {
-    ours.commit();
-    return take(bench, ours.dir, agentq, ["submit", "--no-wait", "--json"]);
-  }, () => {
-    theirs.commit();
-    return take(bench, theirs.dir, script, ["enqueue"]);
-  }]);
-  say(
-    "submit --no-wait ÷ the script",
-    timesOf(submit!, enqueue!),
-    slower(submit!, enqueue!),
-    1.0,
-  );
-  say("submit --no-wait, memory", "", peak(submit!) / 2 ** 20, 120, " MiB");
+  const what = "submit --no-wait ÷ the script";
+  const submit = await submitBeside(bench, { ours, theirs }, bench.rounds, what);
+  say("submit --no-wait, memory", "", peak(submit) / 2 ** 20, 120, " MiB");
 
   await take(bench, ours.dir, agentq, ["land", "--json"]);
   await take(bench, theirs.dir, script, ["land"]);

@@ -2,12 +2,11 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import process from "node:process";
+import { join } from "node:path";
+import { agentq, median, plainEnv, ratioOf, script } from "../lib/beside.ts";
 
-const root = resolve(import.meta.dirname!, "../..");
-export const agentq = process.env.AGENTQ_BIN ?? join(root, "dist", "agentq");
-export const script = join(root, "bench", "landing-git.sh");
+export { agentq, median, ms, ratioOf, script } from "../lib/beside.ts";
+
 /** GNU time, which alone tells the peak of one program's memory. */
 const gnuTime = "/usr/bin/time";
 
@@ -39,18 +38,7 @@ export function openBench(rounds: number): Bench & { close(): void } {
   return {
     work,
     rounds,
-    env: {
-      PATH: "/usr/bin:/bin",
-      HOME: work,
-      LC_ALL: "C",
-      GIT_CONFIG_NOSYSTEM: "1",
-      GIT_CONFIG_GLOBAL: "/dev/null",
-      GIT_AUTHOR_NAME: "bench",
-      GIT_AUTHOR_EMAIL: "bench@example.com",
-      GIT_COMMITTER_NAME: "bench",
-      GIT_COMMITTER_EMAIL: "bench@example.com",
-      AGENTQ_STATE: join(work, "state"),
-    },
+    env: { ...plainEnv(work), AGENTQ_STATE: join(work, "state") },
     close: () => rmSync(work, { recursive: true, force: true }),
   };
 }
@@ -122,12 +110,6 @@ export async function take(
   return { ms, cpu, rss: kilobytes * 1024, stdout };
 }
 
-export const median = (values: readonly number[]): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-};
-
 export const fastest = (values: readonly number[]): number => Math.min(...values);
 
 /** Runs all in turns, another one first in each round; gives what each measured. */
@@ -145,11 +127,6 @@ export async function inTurns<T>(
   return found;
 }
 
-/** The median of the rounds' ratios. */
-export function ratioOf(ours: readonly number[], theirs: readonly number[]): number {
-  return median(ours.map((value, i) => value / theirs[i]!));
-}
-
 /** Two sides' times, and their processor times with the median of the rounds' ratios. */
 export function timesOf(ours: readonly Took[], theirs: readonly Took[]): string {
   const [a, b] = [ours, theirs].map((runs) => runs.map((run) => run.cpu)) as [number[], number[]];
@@ -164,12 +141,36 @@ export function slower(ours: readonly Took[], theirs: readonly Took[]): number {
   return ratioOf(ours.map((run) => run.ms), theirs.map((run) => run.ms));
 }
 
+/** A clone in which one commit after the other is made to be submitted. */
+export interface Site {
+  readonly dir: string;
+  commit(): void;
+}
+
+/** Submits of ours beside the script's, in turns, held to its time; gives ours. */
+export async function submitBeside(
+  bench: Bench,
+  sites: { readonly ours: Site; readonly theirs: Site },
+  rounds: number,
+  what: string,
+): Promise<readonly Took[]> {
+  const { ours, theirs } = sites;
+  const [submit, enqueue] = await inTurns(rounds, [async () => {
+    ours.commit();
+    return await take(bench, ours.dir, agentq, ["submit", "--no-wait", "--json"]);
+  }, async () => {
+    theirs.commit();
+    return await take(bench, theirs.dir, script, ["enqueue"]);
+  }]);
+  say(what, timesOf(submit!, enqueue!), slower(submit!, enqueue!), 1.0);
+  return submit!;
+}
+
 let over = 0;
 
 /** How many figures were over what they are held to. */
 export const figuresOver = (): number => over;
 
-export const ms = (values: readonly number[]): string => `${median(values).toFixed(1)} ms`;
 export const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 
 /** One line: what was measured, the figure, and what it is held to. */

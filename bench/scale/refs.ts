@@ -12,8 +12,8 @@ import {
   inTurns,
   mirror,
   say,
-  script,
   slower,
+  submitBeside,
   take,
   timesOf,
 } from "./measure.ts";
@@ -70,20 +70,15 @@ export async function measureRefs(bench: Bench): Promise<void> {
 
 /** Pushing: git's protocol lists every ref to a push, which no client can ask a server not to do. */
 async function submits(bench: Bench, ours: string, theirs: string, how: string): Promise<void> {
-  const commit = (dir: string) =>
-    git(bench, dir, "commit", "-q", "--allow-empty", "-m", "one more");
-  const [submit, enqueue] = await inTurns(Math.max(3, bench.rounds >> 1), [async () => {
-    commit(ours);
-    return await take(bench, ours, agentq, ["submit", "--no-wait", "--json"]);
-  }, async () => {
-    commit(theirs);
-    return await take(bench, theirs, script, ["enqueue"]);
-  }]);
-  say(
+  const site = (dir: string) => ({
+    dir,
+    commit: () => git(bench, dir, "commit", "-q", "--allow-empty", "-m", "one more"),
+  });
+  await submitBeside(
+    bench,
+    { ours: site(ours), theirs: site(theirs) },
+    Math.max(3, bench.rounds >> 1),
     `submit --no-wait ÷ the script, ${how}`,
-    timesOf(submit!, enqueue!),
-    slower(submit!, enqueue!),
-    1.0,
   );
 }
 
