@@ -166,6 +166,28 @@ function configuration(
   const user = process.getuid?.() === 0 ? "user root;" : "";
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
     .map((name) => `${name}_temp_path ${dir}/${name};`).join(" ");
+  /** Repositories below a path, with basic auth; `more`: what git is told besides. */
+  const location = (path: string, more: string) =>
+    `location ~ ^/${path}(/.*)$ {
+      auth_basic "agentq tests";
+      auth_basic_user_file ${dir}/users;
+      fastcgi_pass unix:${dir}/cgi.sock;
+      fastcgi_param SCRIPT_FILENAME /usr/lib/git-core/git-http-backend;
+      fastcgi_param PATH_INFO $1;
+      fastcgi_param GIT_PROJECT_ROOT ${projects};
+      fastcgi_param GIT_HTTP_EXPORT_ALL 1;
+      fastcgi_param GIT_CONFIG_NOSYSTEM 1;
+      fastcgi_param HOME ${dir};
+      fastcgi_param PATH ${process.env.PATH ?? "/usr/bin:/bin"};
+      fastcgi_param REMOTE_USER $remote_user;
+      fastcgi_param REMOTE_ADDR $remote_addr;
+      fastcgi_param REQUEST_METHOD $request_method;
+      fastcgi_param QUERY_STRING $query_string;
+      fastcgi_param CONTENT_TYPE $content_type;
+      fastcgi_param CONTENT_LENGTH $content_length;
+      fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding;
+      ${more}
+    }`;
   return `daemon off; worker_processes 1; pid ${dir}/nginx.pid; ${user}
 events { worker_connections 256; }
 http {
@@ -177,45 +199,8 @@ http {
     ssl_certificate ${tls.cert};
     ssl_certificate_key ${tls.key};
     client_max_body_size 64m;
-    location ~ ^/git(/.*)$ {
-      auth_basic "agentq tests";
-      auth_basic_user_file ${dir}/users;
-      fastcgi_pass unix:${dir}/cgi.sock;
-      fastcgi_param SCRIPT_FILENAME /usr/lib/git-core/git-http-backend;
-      fastcgi_param PATH_INFO $1;
-      fastcgi_param GIT_PROJECT_ROOT ${projects};
-      fastcgi_param GIT_HTTP_EXPORT_ALL 1;
-      fastcgi_param GIT_CONFIG_NOSYSTEM 1;
-      fastcgi_param HOME ${dir};
-      fastcgi_param PATH ${process.env.PATH ?? "/usr/bin:/bin"};
-      fastcgi_param GIT_PROTOCOL $http_git_protocol;
-      fastcgi_param REMOTE_USER $remote_user;
-      fastcgi_param REMOTE_ADDR $remote_addr;
-      fastcgi_param REQUEST_METHOD $request_method;
-      fastcgi_param QUERY_STRING $query_string;
-      fastcgi_param CONTENT_TYPE $content_type;
-      fastcgi_param CONTENT_LENGTH $content_length;
-      fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding;
-    }
-    location ~ ^/old(/.*)$ {
-      auth_basic "agentq tests";
-      auth_basic_user_file ${dir}/users;
-      fastcgi_pass unix:${dir}/cgi.sock;
-      fastcgi_param SCRIPT_FILENAME /usr/lib/git-core/git-http-backend;
-      fastcgi_param PATH_INFO $1;
-      fastcgi_param GIT_PROJECT_ROOT ${projects};
-      fastcgi_param GIT_HTTP_EXPORT_ALL 1;
-      fastcgi_param GIT_CONFIG_NOSYSTEM 1;
-      fastcgi_param HOME ${dir};
-      fastcgi_param PATH ${process.env.PATH ?? "/usr/bin:/bin"};
-      fastcgi_param REMOTE_USER $remote_user;
-      fastcgi_param REMOTE_ADDR $remote_addr;
-      fastcgi_param REQUEST_METHOD $request_method;
-      fastcgi_param QUERY_STRING $query_string;
-      fastcgi_param CONTENT_TYPE $content_type;
-      fastcgi_param CONTENT_LENGTH $content_length;
-      fastcgi_param HTTP_CONTENT_ENCODING $http_content_encoding;
-    }
+    ${location("git", "fastcgi_param GIT_PROTOCOL $http_git_protocol;")}
+    ${location("old", "")}
   }
 }
 `;

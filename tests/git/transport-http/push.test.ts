@@ -11,6 +11,7 @@ import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, RefUpdate } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
+import { checkReading, makeTwo } from "../origin-checks.ts";
 import { type GitServer, serveGit } from "./server.ts";
 
 interface Setup {
@@ -97,11 +98,7 @@ for (const oldProtocol of [false, true]) {
   test(`${version}: reading, fetching and pushing`, () =>
     withServer(async ({ bare, work, first, server, origin, push }) => {
       server.oldProtocol = oldProtocol;
-      git(work, "checkout", "-q", "-b", "feat");
-      const feat = commit(work, "feat", { "dir/b.txt": "b feat\n" });
-      git(work, "push", "-q", bare, "feat");
-      git(work, "checkout", "-q", "main");
-      const second = commit(work, "second", { "new/deep/c": "c\n" });
+      const { feat, second } = makeTwo({ bare, work });
 
       const before = await origin.refs(["refs/heads/"]);
       assert.deepEqual([...before.refs.keys()].sort(), ["refs/heads/feat", "refs/heads/main"]);
@@ -117,26 +114,7 @@ for (const oldProtocol of [false, true]) {
       assert.equal(git(bare, "rev-parse", "main"), second);
       assert.equal(git(bare, "ls-tree", "-r", "main"), git(work, "ls-tree", "-r", "main"));
 
-      const read = await origin.readCommits([second, feat, first, "f".repeat(40)]);
-      assert.deepEqual([...read.keys()].sort(), [first, second, feat].sort());
-      assert.equal(
-        Buffer.from(read.get(second)!).toString(),
-        git(work, "cat-file", "commit", second) + "\n",
-      );
-
-      const clone = tempDir();
-      git(clone, "init", "-q", "-b", "main", ".");
-      const target = openRepository(clone).objects;
-      await origin.fetch([feat], target);
-      await origin.fetch([second], target, { haves: [feat] });
-      git(clone, "update-ref", "refs/heads/main", second);
-      git(clone, "update-ref", "refs/heads/feat", feat);
-      assert.equal(git(clone, "fsck", "--full", "--strict"), "");
-      await assert.rejects(
-        origin.fetch(["f".repeat(40)], target),
-        (error) => isAgentqError(error, "object-missing"),
-      );
-      assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+      await checkReading(origin, { bare, work, first, feat, second });
     }));
 }
 

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,6 +10,7 @@ import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, RefUpdate } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
+import { checkReading, makeTwo } from "../origin-checks.ts";
 import {
   type SshServer,
   type SshServerOptions,
@@ -155,11 +155,7 @@ for (const [name, make] of Object.entries(places)) {
     );
 
     everywhere("reading, fetching and pushing", async ({ bare, work, first, origin, push }) => {
-      git(work, "checkout", "-q", "-b", "feat");
-      const feat = commit(work, "feat", { "dir/b.txt": "b feat\n" });
-      git(work, "push", "-q", bare, "feat");
-      git(work, "checkout", "-q", "main");
-      const second = commit(work, "second", { "new/deep/c": "c\n" });
+      const { feat, second } = makeTwo({ bare, work });
       await origin.refs(["refs/"]);
       const updates = [
         { ref: "refs/heads/main", old: first, new: second },
@@ -170,26 +166,7 @@ for (const [name, make] of Object.entries(places)) {
       assert.equal(git(bare, "ls-tree", "-r", "main"), git(work, "ls-tree", "-r", "main"));
       assert.deepEqual(await push(updates), { status: "won" }, "a repetition of what arrived");
 
-      const read = await origin.readCommits([second, feat, first, "f".repeat(40)]);
-      assert.deepEqual([...read.keys()].sort(), [first, second, feat].sort());
-      assert.equal(
-        Buffer.from(read.get(second)!).toString(),
-        git(work, "cat-file", "commit", second) + "\n",
-      );
-
-      const clone = tempDir();
-      git(clone, "init", "-q", "-b", "main", ".");
-      const target = openRepository(clone).objects;
-      await origin.fetch([feat], target);
-      await origin.fetch([second], target, { haves: [feat] });
-      git(clone, "update-ref", "refs/heads/main", second);
-      git(clone, "update-ref", "refs/heads/feat", feat);
-      assert.equal(git(clone, "fsck", "--full", "--strict"), "");
-      await assert.rejects(
-        origin.fetch(["f".repeat(40)], target),
-        (error) => isAgentqError(error, "object-missing"),
-      );
-      assert.equal(git(bare, "fsck", "--full", "--strict"), "");
+      await checkReading(origin, { bare, work, first, feat, second });
     });
 
     everywhere(
