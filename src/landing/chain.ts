@@ -7,6 +7,7 @@
  */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import { createAlong } from "./along.ts";
 import type { NewCommit } from "./chain-commit.ts";
 import {
   createMemoryCache,
@@ -41,13 +42,13 @@ export interface ChainReader {
     signal?: AbortSignal,
     generations?: number,
   ): Promise<Entry<C> | null>;
-  /** Entry `number`, at or below `head`; of `along` entries before it a few come with it. */
+  /** Entry `number`, at or below `head`; of `behind` entries before it a few come with it. */
   find<C extends NumberedChain>(
     chain: C,
     head: Entry<C>,
     number: number,
     signal?: AbortSignal,
-    along?: number,
+    behind?: number,
   ): Promise<Entry<C>>;
   /** The commits of entries that were read lately: the origin has them, a clone need not. */
   readonly commits: { get(oid: Oid): Uint8Array | undefined };
@@ -79,6 +80,7 @@ const LASTING_BYTES = 1024 * 1024;
 /** A reader of the chains of one origin; what `kept` has is not asked for. */
 export function createChainReader(origin: Origin, kept?: EntryCache): ChainReader {
   const cache = createMemoryCache(CACHE_BYTES);
+  const along = createAlong(LASTING_BYTES);
   const request = commitRequests(origin);
 
   /**
@@ -90,12 +92,17 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     signal?: AbortSignal,
     generations = 1,
   ): Promise<void> {
+    // Copied: what was found may be a view of a whole pack.
+    const keep = async ({ chain, oid }: Wanted, found: Uint8Array) => {
+      const content = new Uint8Array(found);
+      cache.set(key(chain, oid), await decodeEntry(chain, oid, content), content);
+      kept?.put(oid, content);
+    };
     const missing: Wanted[] = [];
     for (const one of wanted) {
-      const { chain, oid } = one;
-      if (cache.touch(key(chain, oid))) continue;
-      const content = kept?.get(oid);
-      if (content) cache.set(key(chain, oid), await decodeEntry(chain, oid, content), content);
+      if (cache.touch(key(one.chain, one.oid))) continue;
+      const content = along.take(one.oid) ?? kept?.get(one.oid);
+      if (content) await keep(one, content);
       else missing.push(one);
     }
     if (missing.length === 0) return;
@@ -103,29 +110,11 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
     const contents = objects
       ? contentsIn(objects, missing)
       : await request(missing.map(({ oid }) => oid), generations, signal);
-    const keep = async (chain: ChainName, oid: Oid, found: Uint8Array) => {
-      // Copied: what was found may be a view of a whole pack.
-      const content = new Uint8Array(found);
-      const entry = await decodeEntry(chain, oid, content);
-      cache.set(key(chain, oid), entry, content);
-      kept?.put(oid, content);
-      return entry;
-    };
-    for (const { chain, oid } of missing) {
-      const found = contents.get(oid);
-      if (!found) throw corruptChain(chain, oid, "is missing in the origin");
-      let entry = await keep(chain, oid, found);
-      for (let left = generations; left > 1 && "parents" in entry; left--) {
-        const before = entry.parents[0];
-        const also = before === undefined ? undefined : contents.get(before);
-        if (!also) break;
-        try {
-          entry = await keep(chain, before!, also);
-        } catch {
-          // What doesn't belong there is for `before` to complain about, which then reads it itself.
-          break;
-        }
-      }
+    for (const one of missing) {
+      const found = contents.get(one.oid);
+      if (!found) throw corruptChain(one.chain, one.oid, "is missing in the origin");
+      await keep(one, found);
+      along.keepBefore(one.oid, contents, generations - 1);
     }
   }
 
@@ -169,8 +158,8 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       if (chain !== "lock") assertFollows(chain as NumberedChain, entry, found);
       return found;
     },
-    async find(chain, head, number, signal, along = 0) {
-      const generations = (left: number) => left < NEAR ? left + 1 + Math.min(along, NEAR / 2) : 1;
+    async find(chain, head, number, signal, behind = 0) {
+      const generations = (left: number) => left < NEAR ? left + 1 + Math.min(behind, NEAR / 2) : 1;
       let at = head;
       if (number < 0 || number > numberOf(at)) {
         throw corruptChain(

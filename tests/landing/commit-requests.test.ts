@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Oid, Origin } from "../../src/git/types.ts";
+import { type Along, createAlong } from "../../src/landing/along.ts";
 import { chainCommit } from "../../src/landing/chain-commit.ts";
 import { createChainReader } from "../../src/landing/chain.ts";
 import { commitRequests } from "../../src/landing/commit-requests.ts";
@@ -111,5 +112,38 @@ describe("requests for commits", () => {
     assert.deepEqual(found.map((entry) => entry.message.ticket), [0, 0]);
     // Tickets 2, 1 and 0 of both, two of each chain in a round: there are no skip lists here.
     assert.equal(rounds.length, 3);
+  });
+});
+
+describe("what came along", () => {
+  const commitOf = (name: string, parent?: Oid) =>
+    chainCommit(parent ? [parent] : [], { kind: "genesis", chain: name as never }, 1);
+
+  test("is kept until it is asked for, along first parents, within bounds", () => {
+    const first = commitOf("a");
+    const second = commitOf("b", first.oid);
+    const third = commitOf("c", second.oid);
+    const fourth = commitOf("d", third.oid);
+    const all = [first, second, third, fourth];
+    const arrived = new Map(all.map(({ oid, content }) => [oid, content]));
+    const there = (along: Along) => all.map(({ oid }) => along.take(oid) !== undefined);
+
+    const along = createAlong(10_000);
+    along.keepBefore(fourth.oid, arrived, 2);
+    along.keepBefore(fourth.oid, arrived, 2);
+    assert.deepEqual(there(along), [false, true, true, false]);
+    assert.deepEqual(there(along), [false, false, false, false]);
+    along.keepBefore(fourth.oid, arrived, 9);
+    assert.deepEqual(along.take(first.oid), new Uint8Array(first.content));
+    // What is missing in between ends it, and so does what is no commit.
+    const gap = createAlong(10_000);
+    arrived.set(second.oid, new TextEncoder().encode("tree x"));
+    gap.keepBefore(fourth.oid, arrived, 9);
+    assert.deepEqual(there(gap), [false, true, true, false]);
+    gap.keepBefore("9".repeat(40), arrived, 9);
+    const small = createAlong(third.content.length);
+    arrived.set(second.oid, second.content);
+    small.keepBefore(fourth.oid, arrived, 2);
+    assert.deepEqual(there(small), [false, true, false, false]);
   });
 });
