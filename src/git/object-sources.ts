@@ -1,7 +1,7 @@
 /**
  * Where a repository's objects lie, and the search through it.
  *
- *   the pack that answered last → own packs → own loose file → the same in each alternate
+ *   the pack that answered last → own packs, the newest first → own loose file → the same in each alternate
  *     → not found: pack directories are listed again, once, since another git may have repacked
  *     → a pack vanished under our hands: list again and begin anew
  *     → a damaged copy: the next copy, and the damage is only reported when there is none
@@ -77,7 +77,7 @@ export function openObjectSources(
     }
     const known = new Map((source.packs ?? []).map((pack) => [pack.path, pack]));
     const all = new Set(names);
-    const packs: Pack[] = [];
+    const packs: { pack: Pack; time: number }[] = [];
     let added = false;
     for (const name of names) {
       if (!name.endsWith(".idx")) continue;
@@ -86,14 +86,16 @@ export function openObjectSources(
       const path = `${directory}/${packName}`;
       const open = known.get(path);
       added ||= !open;
-      packs.push(open ?? openPack(path, pool, bases));
+      // What is asked for is mostly what was written last.
+      const time = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+      packs.push({ pack: open ?? openPack(path, pool, bases), time });
       known.delete(path);
     }
     for (const gone of known.values()) {
       gone.close();
       if (gone === recent) recent = null;
     }
-    source.packs = packs;
+    source.packs = packs.sort((a, b) => b.time - a.time).map(({ pack }) => pack);
     return added;
   }
 
