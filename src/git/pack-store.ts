@@ -1,7 +1,7 @@
 /**
  * Putting a pack into a repository so that it survives a power cut the moment it is visible:
  *
- *   tmp_pack_… written, fsync ─▶ tmp_idx_… written, fsync ─▶ rename .pack ─▶ rename .idx ─▶ fsync directory
+ *   tmp_pack_…, tmp_idx_… written ─▶ both fsync ─▶ rename .pack ─▶ rename .idx ─▶ fsync directory
  *
  * Readers look for `.idx` files, so a pack exists for them with the last rename only. What a crash
  * leaves is named `tmp_…`, which `git gc` prunes. Never a hard link.
@@ -79,9 +79,6 @@ export function installPack(
   entries: readonly PackedEntry[],
   options: StoreOptions = {},
 ): string {
-  // Never the name of a pack with the same content, which a gc may be about to remove by that name.
-  const unique = createHash("sha1").update(checksum).update(randomBytes(16)).digest("hex");
-  const name = `${packDirectory}/pack-${unique}`;
   const index = temporaryFile(packDirectory, "idx");
   try {
     try {
@@ -90,19 +87,95 @@ export function installPack(
     } finally {
       closeSync(index.fd);
     }
-    if (options.sharedMode) { for (const path of [temporary, index.path]) chmodSync(path, 0o444); }
-    if (options.keep !== undefined) writeFileSync(`${name}.keep`, options.keep, { flag: "wx" });
-    if (options.promisor) writeFileSync(`${name}.promisor`, "", { flag: "wx" });
-    renameSync(temporary, `${name}.pack`);
-    renameSync(index.path, `${name}.idx`);
-    if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
+    return moveIn(packDirectory, temporary, index.path, checksum, options);
   } catch (error) {
     discard(index.path);
-    if (options.keep !== undefined) discard(`${name}.keep`);
-    if (options.promisor) discard(`${name}.promisor`);
     throw ioError("store a pack in", packDirectory, error);
   }
+}
+
+/** Both files are whole and last: gives them their names. */
+function moveIn(
+  packDirectory: string,
+  pack: string,
+  index: string,
+  checksum: Buffer,
+  options: StoreOptions,
+): string {
+  // Never the name of a pack with the same content, which a gc may be about to remove by that name.
+  const unique = createHash("sha1").update(checksum).update(randomBytes(16)).digest("hex");
+  const name = `${packDirectory}/pack-${unique}`;
+  try {
+    if (options.sharedMode) { for (const path of [pack, index]) chmodSync(path, 0o444); }
+    if (options.keep !== undefined) writeFileSync(`${name}.keep`, options.keep, { flag: "wx" });
+    if (options.promisor) writeFileSync(`${name}.promisor`, "", { flag: "wx" });
+    renameSync(pack, `${name}.pack`);
+    renameSync(index, `${name}.idx`);
+    if (options.syncDirectory !== false) fsyncDirectory(packDirectory);
+  } catch (error) {
+    if (options.keep !== undefined) discard(`${name}.keep`);
+    if (options.promisor) discard(`${name}.promisor`);
+    throw error;
+  }
   return `${name}.pack`;
+}
+
+/** A pack and its index as temporary files. Either `install` or `discard` must be called. */
+export interface StagedPack {
+  /** What must last before `install`. */
+  readonly fds: readonly number[];
+  /** @returns the path of the `.pack` file */
+  install(options?: Pick<StoreOptions, "syncDirectory">): string;
+  /** Removes what isn't installed. */
+  discard(): void;
+}
+
+/** Writes the listed objects as one pack with its index into `packDirectory`, without any sync. */
+export function stagePack(
+  packDirectory: string,
+  objects: ObjectReader,
+  list: readonly Enumerated[],
+  options: StoreOptions = {},
+): StagedPack {
+  const open: { path: string; fd: number }[] = [];
+  const close = () => {
+    for (const { fd } of open.splice(0)) closeSync(fd);
+  };
+  const failed = (error: unknown) => ioError("store a pack in", packDirectory, error);
+  const paths: string[] = [];
+  const discardAll = () => {
+    close();
+    paths.splice(0).forEach(discard);
+  };
+  const temporary = (kind: "pack" | "idx") => {
+    const file = temporaryFile(packDirectory, kind);
+    open.push(file);
+    paths.push(file.path);
+    return file.fd;
+  };
+  try {
+    const { checksum, entries } = writeObjects(temporary("pack"), objects, list);
+    writeAll(temporary("idx"), packIndexBytes(entries, checksum));
+    return {
+      fds: open.map(({ fd }) => fd),
+      install(given = {}) {
+        close();
+        const [pack, index] = paths as [string, string];
+        try {
+          const path = moveIn(packDirectory, pack, index, checksum, { ...options, ...given });
+          paths.length = 0;
+          return path;
+        } catch (error) {
+          discardAll();
+          throw failed(error);
+        }
+      },
+      discard: discardAll,
+    };
+  } catch (error) {
+    discardAll();
+    throw failed(error);
+  }
 }
 
 /**
@@ -116,34 +189,32 @@ export function storePack(
   options: StoreOptions = {},
 ): string | null {
   if (list.length === 0) return null;
-  const entries: PackedEntry[] = [];
-  const { path, fd } = temporaryFile(packDirectory, "pack");
+  const staged = stagePack(packDirectory, objects, list, options);
   try {
-    let checksum: Buffer;
-    try {
-      const chunks = writePack(objects, list, { onEntry: (entry) => entries.push(entry) });
-      let waiting: Buffer[] = [];
-      let size = 0;
-      let step = chunks.next();
-      for (; !step.done; step = chunks.next()) {
-        waiting.push(step.value);
-        size += step.value.length;
-        if (size < 1 << 18) continue;
-        writeAll(fd, Buffer.concat(waiting));
-        waiting = [];
-        size = 0;
-      }
-      writeAll(fd, Buffer.concat(waiting));
-      checksum = step.value;
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
-    }
-    return installPack(packDirectory, path, checksum, entries, options);
+    for (const fd of staged.fds) fsyncSync(fd);
+    return staged.install();
   } catch (error) {
-    discard(path);
+    staged.discard();
     throw ioError("store a pack in", packDirectory, error);
   }
+}
+
+function writeObjects(fd: number, objects: ObjectReader, list: readonly Enumerated[]) {
+  const entries: PackedEntry[] = [];
+  const chunks = writePack(objects, list, { onEntry: (entry) => entries.push(entry) });
+  let waiting: Buffer[] = [];
+  let size = 0;
+  let step = chunks.next();
+  for (; !step.done; step = chunks.next()) {
+    waiting.push(step.value);
+    size += step.value.length;
+    if (size < 1 << 18) continue;
+    writeAll(fd, Buffer.concat(waiting));
+    waiting = [];
+    size = 0;
+  }
+  writeAll(fd, Buffer.concat(waiting));
+  return { checksum: step.value, entries };
 }
 
 /** Writes all of `data` at the file's position. */

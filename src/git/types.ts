@@ -77,6 +77,11 @@ export interface PushOptions {
   /** Commits the origin is known to hold whole (tip and heads just read): bounds what is sent. */
   remoteHas?: readonly Oid[];
   signal?: AbortSignal;
+  /**
+   * Awaited before anything of the push can be seen; when it throws, nothing ever will be. Only the file
+   * transport knows it, and writes objects meanwhile.
+   */
+  ready?: () => Promise<void>;
 }
 
 /** The origin behind one transport. The protocol in `landing/` knows nothing else of it. */

@@ -18,7 +18,9 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
+import { nodeFiles } from "../platform/files.ts";
 import type { Input } from "../platform/inputs.ts";
+import { syncElsewhere } from "../platform/sync-elsewhere.ts";
 import { storePaths } from "../store/layout.ts";
 import type { Claim, Json, Receipt, Store } from "../store/types.ts";
 import {
@@ -34,6 +36,9 @@ import {
 export { draftOf, type SubmissionRecord } from "./submission-record.ts";
 
 const QUEUE = "submissions";
+
+/** While an intent is made to last a push is prepared: so other threads make all its syncs. */
+const patientFiles = { ...nodeFiles, syncAll: syncElsewhere };
 
 /** More than anybody has outstanding; a bound for what is read at once. */
 const MAX_RECORDS = 1000;
@@ -133,7 +138,8 @@ export async function createSubmissions(stateDirectory: string): Promise<Submiss
     const { initStore, openStore } = await import("../store/mod.ts");
     for (let attempt = 0;; attempt++) {
       try {
-        return onStore(await openStore(root, { recoverStale: true }));
+        const platform = { files: patientFiles };
+        return onStore(await openStore(root, { recoverStale: true, platform }));
       } catch (error) {
         if (attempt >= 5) throw error;
         await initialise(initStore, root, error);

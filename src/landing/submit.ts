@@ -1,10 +1,10 @@
 /**
- * Submitting: the intent is durable before the push and the ticket after it, so that a rerun after a
- * crash anywhere finds its own ticket instead of making a second one.
+ * Submitting: the intent is durable before the push can be seen and the ticket after it, so that a rerun
+ * after a crash anywhere finds its own ticket instead of making a second one.
  */
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import type { ObjectReader, Oid } from "../git/types.ts";
+import type { ObjectReader, Oid, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue } from "./enqueue.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
@@ -123,22 +123,61 @@ export async function submit(
     now: clock.wall(),
     since: snapshot.queueHead,
   });
-  await submissions.record(record);
-  const shared = options.again ? null : await giveWay(queue, snapshot, record, place, options);
-  if (shared) return shared;
-  const ticket = await enqueue(queue, snapshot, draftOf(record), {
-    clock,
-    objects: options.objects,
-    ...(signal && { signal }),
-  }).catch(async (error) => {
-    // Refused for good: there is nothing to come back to.
-    if (isAgentqError(error, "push-refused")) await submissions.forget([record]);
-    throw error;
+  // Durable, and known to be the only one for this commit, before the push can be seen.
+  const alone = submissions.record(record).then(() =>
+    options.again || isAlone(submissions, record)
+  );
+  const deliver = (to: Queue) =>
+    enqueue(to, snapshot, draftOf(record), {
+      clock,
+      objects: options.objects,
+      ...(signal && { signal }),
+    }).catch(async (error) => {
+      await alone;
+      // Refused for good: there is nothing to come back to.
+      if (isAgentqError(error, "push-refused")) await submissions.forget([record]);
+      throw error;
+    });
+  let ticket = await deliver(whenReady(queue, async () => {
+    if (!await alone) throw OTHERS;
+  })).catch((error) => {
+    if (error !== OTHERS) throw error;
+    return null;
   });
+  if (ticket === null) {
+    const shared = await giveWay(queue, snapshot, record, place, options);
+    if (shared) return shared;
+    ticket = await deliver(queue);
+  }
   const known = { ...record, ticket: numberOf(ticket) };
   // What isn't written down is found by its submission id, as after a crash at this point.
   await submissions.settle(known, known.ticket).catch((error) => options.onNote?.(noteOf(error)));
   return { ticket, record: known, fresh: true };
+}
+
+/** Names alone tell that there is no other for the same commit, which is nearly always so. */
+async function isAlone(submissions: Submissions, mine: SubmissionRecord): Promise<boolean> {
+  return (await submissions.list({ candidate: mine.candidate, except: mine })).length === 0;
+}
+
+const OTHERS = new Error("there are other submissions of the same commit");
+
+/**
+ * The queue, whose pushes wait for `ready` before anything of them can be seen. What can be prepared
+ * meanwhile is, the first time; a push that was overtaken is made in the usual order.
+ */
+function whenReady(queue: Queue, ready: () => Promise<void>): Queue {
+  let first = true;
+  const { origin } = queue;
+  const push: Origin["push"] = async (updates, objects, options = {}) => {
+    if (first && origin.kind === "file") {
+      first = false;
+      return await origin.push(updates, objects, { ...options, ready });
+    }
+    await ready();
+    return await origin.push(updates, objects, options);
+  };
+  return { ...queue, origin: { ...origin, push } };
 }
 
 /**
@@ -154,8 +193,6 @@ async function giveWay(
 ): Promise<Submitted | null> {
   const { submissions } = options;
   const { candidate } = mine;
-  // Names alone tell that there is no other, which is nearly always so.
-  if ((await submissions.list({ candidate, except: mine })).length === 0) return null;
   for (const record of await submissions.list({ candidate })) {
     if (record.submission === mine.submission) return null;
     if (!isSame(record, place)) continue;

@@ -3,18 +3,21 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
-import { isAgentqError } from "../../src/errors.ts";
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
+import { openOrigin } from "../../src/git/origin.ts";
+import { openRepository } from "../../src/git/repository.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { deliver } from "../../src/landing/resume.ts";
 import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
   openSubmissions,
+  type Submissions,
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
 import { openStore } from "../../src/store/mod.ts";
 import { systemClock } from "../../src/platform/clock.ts";
-import { tempDir } from "../helpers/git.ts";
+import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
 import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
 
 const place: SubmitPlace = {
@@ -274,3 +277,76 @@ test("a state directory that can't be used is named", async () => {
     return true;
   });
 });
+
+/** A queue in a bare repository on disk, whose pushes prepare what they can. */
+async function settingOnDisk() {
+  const bare = tempDir();
+  const work = makeRepo();
+  commit(work, "first", { "a.txt": "a\n" });
+  git(bare, "clone", "-q", "--bare", work, ".");
+  const candidate = commit(work, "work", { "b.txt": "b\n" });
+  const origin = await openOrigin(bare);
+  const names = { namespace: "refs/weave", branch: "main" };
+  const { queue, snapshot } = await openQueue(origin, names);
+  const submissions = await createSubmissions(tempDir());
+  return {
+    queue,
+    snapshot,
+    submissions,
+    request: { candidate, verifyCmd: null, verifyTimeout: 1.5, title: null, drops: [] },
+    options: {
+      clock: systemClock,
+      me: "me",
+      objects: openRepository(work).objects,
+      submissions,
+      again: false,
+    },
+    refs: () => git(bare, "for-each-ref", "refs/weave"),
+  };
+}
+
+test("on disk too no ticket can be seen before its intent is durable", async () => {
+  const { queue, snapshot, submissions, request, options, refs } = await settingOnDisk();
+  let ended = false;
+  const slow: Submissions = {
+    ...submissions,
+    async record(record) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      assert.equal(refs(), "");
+      await submissions.record(record);
+      assert.equal(refs(), "");
+      ended = true;
+    },
+  };
+  const { ticket } = await submit(queue, snapshot, request, place, {
+    ...options,
+    submissions: slow,
+  });
+  assert.equal(ended, true);
+  assert.match(refs(), new RegExp(`^${ticket.oid} `));
+  assert.deepEqual((await submissions.list()).map((record) => record.ticket), [0]);
+});
+
+test("an intent that can't be recorded is never a ticket", async () => {
+  const { queue, snapshot, submissions, request, options, refs } = await settingOnDisk();
+  const full = new AgentqError("io-error", "the disk is full");
+  const failing = { ...submissions, record: () => Promise.reject(full) };
+  await assert.rejects(
+    submit(queue, snapshot, request, place, { ...options, submissions: failing }),
+    (error) => error === full,
+  );
+  assert.equal(refs(), "");
+  assert.deepEqual(await submissions.list(), []);
+});
+
+for (const count of [2, 5]) {
+  test(`on disk too ${count} runs that submit one commit at the same moment make one ticket`, async () => {
+    const { queue, snapshot, submissions, request, options } = await settingOnDisk();
+    const all = await Promise.all(
+      Array.from({ length: count }, () => submit(queue, snapshot, request, place, options)),
+    );
+    assert.deepEqual(all.map(({ ticket }) => ticket.message.ticket), Array(count).fill(0));
+    assert.equal((await readSnapshot(queue)).queue!.message.ticket, 0);
+    assert.equal((await submissions.list()).length, 1);
+  });
+}

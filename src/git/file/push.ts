@@ -6,6 +6,7 @@
  *   receive.* settings ──no──▶ refused
  *     │
  *   without hooks:  lock refs and compare ─▶ store objects durably ─▶ move refs
+ *   with `ready`:   write objects, to where nobody looks ─▶ `ready` ─▶ the same, with those objects
  *   with hooks:     objects into quarantine ─▶ pre-receive ─▶ update, each ref ─▶ lock refs and compare
  *                   ─▶ objects out of quarantine, durably ─▶ reference-transaction prepared ─▶ move refs
  *     │
@@ -13,14 +14,17 @@
  *
  * Until the first rename nothing is visible; a push that ends before it leaves no object either.
  */
+import { closeSync, openSync } from "node:fs";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
+import { ioError } from "../../platform/durable.ts";
+import { syncElsewhere } from "../../platform/sync-elsewhere.ts";
 import { type GitConfig, openConfig } from "../config.ts";
 import { sharedRepositoryMode } from "../shared-repository.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
 import { checkObjectShape } from "../fsck-object.ts";
 import { isOid, ZERO_OID } from "../oid.ts";
-import { storePack } from "../pack-store.ts";
+import { type StagedPack, stagePack, storePack } from "../pack-store.ts";
 import { tidyPacks } from "../pack-tidy.ts";
 import { checkRefName } from "../ref-name.ts";
 import type { Repository } from "../repository.ts";
@@ -88,6 +92,7 @@ export async function pushToFile(
     quarantine = null;
   };
   let quarantine: Quarantine | null = null;
+  let staged: StagedPack | null = null;
   let prepared: PreparedRefs | null = null;
 
   /** Runs a hook that may refuse. */
@@ -101,6 +106,18 @@ export async function pushToFile(
   };
 
   try {
+    if (options.ready) {
+      // No lock is held meanwhile, since it may take its time.
+      const pack = guarded || list.length === 0
+        ? null
+        : persistently(() => stagePack(packDirectory, both, list, { sharedMode, keep }));
+      staged = pack;
+      const synced = syncElsewhere((pack?.fds ?? []).map((fd) => ({ fd })));
+      await Promise.allSettled([synced, options.ready()]).then(([, ready]) => {
+        if (ready.status === "rejected") throw ready.reason;
+      });
+      assertSynced(packDirectory, await synced);
+    }
     if (guarded) {
       if (list.length > 0) {
         quarantine = persistently(() => {
@@ -131,7 +148,23 @@ export async function pushToFile(
     }
     prepared = preparation;
     if (quarantine) admit(quarantine);
-    else if (!guarded && list.length > 0) kept.push(store(packDirectory)!);
+    else if (staged) {
+      const pack = staged;
+      staged = null;
+      try {
+        kept.push(pack.install({ syncDirectory: false }));
+      } catch (error) {
+        if (!isVanished(error)) throw error;
+        kept.push(store(packDirectory)!);
+      }
+      const directory = openSync(packDirectory, "r");
+      try {
+        const fds = [directory, ...prepared.stage()];
+        assertSynced(packDirectory, await syncElsewhere(fds.map((fd) => ({ fd }))));
+      } finally {
+        closeSync(directory);
+      }
+    } else if (!guarded && list.length > 0) kept.push(store(packDirectory)!);
     if (guarded) {
       const input = lines(updates);
       const no = await ask("reference-transaction", { args: ["prepared"], input });
@@ -155,6 +188,7 @@ export async function pushToFile(
     }
   } finally {
     prepared?.release();
+    staged?.discard();
     quarantine?.discard();
     for (const pack of kept) releasePack(pack);
   }
@@ -168,6 +202,11 @@ export async function pushToFile(
     // The push is done; a disk that can't be tidied will say so at the next one.
   }
   return { status: "won" };
+}
+
+function assertSynced(packDirectory: string, errors: readonly unknown[]): void {
+  const error = errors.find((one) => one !== null);
+  if (error !== undefined) throw ioError("store a pack in", packDirectory, error);
 }
 
 function checkUpdates(updates: readonly RefUpdate[]): void {

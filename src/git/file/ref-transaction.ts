@@ -59,9 +59,14 @@ export interface RefHost {
   readonly identity: () => string;
 }
 
-/** The refs are locked and hold their old values. Exactly one of the two must be called, once. */
+/** The refs are locked and hold their old values. Exactly one of the last two must be called, once. */
 export interface PreparedRefs {
   readonly status: "prepared";
+  /**
+   * Writes the new values beside the refs, without a sync, and gives the descriptors of what must last
+   * before `commit` is called. Without this call `commit` does both.
+   */
+  stage(): readonly number[];
   /**
    * Moves the refs.
    * @throws before the first ref has moved; afterwards returns how many have, and the cause
@@ -164,7 +169,7 @@ export async function prepareRefs(
           return { status: "conflict", ref, reason };
         }
       }
-      return { status: "prepared", commit: () => commit(host, targets, release), release };
+      return createPrepared(host, targets, release);
     }
   } catch (error) {
     release();
@@ -216,55 +221,78 @@ const valuePath = (commonDir: string, ref: string) => {
   return join(commonDir, `${ref.slice(0, slash)}.${ref.slice(slash)}.agentq.lock`);
 };
 
-function commit(
+function createPrepared(
   host: RefHost,
   targets: readonly RefUpdate[],
   release: () => void,
-): { moved: number; cause: unknown } | null {
+): PreparedRefs {
   const { commonDir } = host;
   const values = targets.map(({ ref }) => valuePath(commonDir, ref));
-  const head = headTarget(commonDir);
+  const open: number[] = [];
+  let staged = false;
   let moved = 0;
-  try {
-    targets.forEach(({ ref, new: oid }, i) => {
+  const end = () => {
+    for (const fd of open.splice(0)) closeSync(fd);
+    for (const value of staged && moved < values.length ? values : []) {
+      if (existsSync(value)) unlinkSync(value);
+    }
+    release();
+  };
+  const failed = (cause: unknown) => {
+    if (cause instanceof AgentqError) return cause;
+    const code = (cause as { code?: string }).code;
+    return new AgentqError("io-error", `Cannot write refs in ${commonDir} (${code ?? cause}).`, {
+      cause,
+    });
+  };
+  const stage = () => {
+    staged = true;
+    targets.forEach(({ new: oid }, i) => {
       // Left by a process that was killed here, perhaps another user's: made anew, not reused.
       rmSync(values[i]!, { force: true });
       const fd = openSync(values[i]!, "wx", 0o666);
-      try {
-        writeAll(fd, new TextEncoder().encode(`${oid}\n`));
-        share(fd, host.sharedMode);
-        fsyncSync(fd);
-      } finally {
-        closeSync(fd);
-      }
-      appendReflogs(host, targets[i]!, ref === head);
+      open.push(fd);
+      writeAll(fd, new TextEncoder().encode(`${oid}\n`));
+      share(fd, host.sharedMode);
     });
-    for (const [i, { ref }] of targets.entries()) {
-      const path = join(commonDir, ref);
+    return [...open];
+  };
+  return {
+    status: "prepared",
+    stage() {
       try {
-        renameSync(values[i]!, path);
+        return stage();
       } catch (cause) {
-        // Another git may have left an empty directory there since we looked.
-        if (!removeEmpty(path)) throw cause;
-        renameSync(values[i]!, path);
+        throw failed(cause);
       }
-      moved++;
-    }
-    syncDirectories(commonDir, targets);
-    return null;
-  } catch (cause) {
-    if (moved > 0) return { moved, cause };
-    if (cause instanceof AgentqError) throw cause;
-    const code = (cause as { code?: string }).code;
-    throw new AgentqError("io-error", `Cannot write refs in ${commonDir} (${code ?? cause}).`, {
-      cause,
-    });
-  } finally {
-    for (const value of values) {
-      if (moved < values.length && existsSync(value)) unlinkSync(value);
-    }
-    release();
-  }
+    },
+    release: end,
+    commit() {
+      try {
+        if (!staged) { for (const fd of stage()) fsyncSync(fd); }
+        const head = headTarget(commonDir);
+        for (const target of targets) appendReflogs(host, target, target.ref === head);
+        for (const [i, { ref }] of targets.entries()) {
+          const path = join(commonDir, ref);
+          try {
+            renameSync(values[i]!, path);
+          } catch (cause) {
+            // Another git may have left an empty directory there since we looked.
+            if (!removeEmpty(path)) throw cause;
+            renameSync(values[i]!, path);
+          }
+          moved++;
+        }
+        syncDirectories(commonDir, targets);
+        return null;
+      } catch (cause) {
+        if (moved > 0) return { moved, cause };
+        throw failed(cause);
+      } finally {
+        end();
+      }
+    },
+  };
 }
 
 /**

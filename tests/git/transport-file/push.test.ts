@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -89,6 +90,70 @@ test("push() sends only what the origin lacks", async () => {
   );
   // One commit, the root tree, dir/ and one blob.
   assert.ok(counts.includes(4), String(counts));
+});
+
+for (const guarded of [false, true]) {
+  test(`until \`ready\` nothing of a push can be seen, nor is anybody kept waiting (${guarded ? "with" : "without"} hooks)`, async () => {
+    const { bare, work, first, origin } = await setup();
+    if (guarded) hook(bare, "pre-receive", "#!/bin/sh\nread -r a b c; echo $c > pushed\n");
+    const { objects } = openRepository(work);
+    const second = commit(work, "second", { "new.txt": "new\n" });
+    const update = { ref: "refs/heads/topic", old: null, new: second };
+    const refs = git(bare, "for-each-ref");
+    const reason = new Error("not ready");
+    const seen: string[] = [];
+    const look = () => {
+      assert.equal(git(bare, "for-each-ref"), refs);
+      assert.notEqual(tryGit(bare, ["cat-file", "-e", second]).status, 0);
+      assert.equal(existsSync(join(bare, "pushed")), false);
+      // Another push gets through meanwhile.
+      git(bare, "update-ref", "refs/heads/topic", first);
+      git(bare, "update-ref", "-d", "refs/heads/topic");
+      seen.push("looked");
+    };
+    await assert.rejects(
+      origin.push([update], objects, {
+        ready: async () => {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          look();
+          throw reason;
+        },
+      }),
+      (error) => error === reason,
+    );
+    look();
+    noLeftovers(bare);
+    const outcome = await origin.push([update], objects, { ready: () => Promise.resolve(look()) });
+    assert.deepEqual(outcome, { status: "won" });
+    assert.equal(git(bare, "rev-parse", "topic"), second);
+    assert.equal(existsSync(join(bare, "pushed")), guarded);
+    assert.equal(seen.length, 3);
+    noLeftovers(bare);
+  });
+}
+
+test("what was written before `ready` is written again when a gc has cleared it away, and goes when a ref has moved", async () => {
+  const { bare, work, first, origin } = await setup();
+  const { objects } = openRepository(work);
+  const second = commit(work, "second", { "new.txt": "new\n" });
+  const update = { ref: "refs/heads/topic", old: null, new: second };
+  const prune = () => {
+    for (const name of readdirSync(join(bare, "objects/pack"))) {
+      if (name.startsWith("tmp_")) unlinkSync(join(bare, "objects/pack", name));
+    }
+  };
+  const won = await origin.push([update], objects, { ready: () => Promise.resolve(prune()) });
+  assert.deepEqual(won, { status: "won" });
+  assert.equal(git(bare, "show", "topic:new.txt"), "new");
+  noLeftovers(bare);
+  const before = packs(bare);
+  const third = commit(work, "third", { "new.txt": "third\n" });
+  const lost = await origin.push([{ ref: "refs/heads/topic", old: second, new: third }], objects, {
+    ready: () => Promise.resolve(void git(bare, "update-ref", "refs/heads/topic", first)),
+  });
+  assert.equal(lost.status, "lost");
+  assert.equal(packs(bare), before);
+  noLeftovers(bare);
 });
 
 test("push() loses against any ref that moved and changes nothing", async () => {
