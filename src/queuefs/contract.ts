@@ -132,6 +132,8 @@ export interface RecoverOptions {
    * knows nothing of leases) as run out after this long, in milliseconds. Never applied to a worker.
    */
   readonly staleMs?: number;
+  /** Ends the watching of leases that have run out: what is certain is taken back all the same. */
+  readonly signal?: AbortSignal;
 }
 
 /** A delivery that was taken back, and why. */
@@ -206,7 +208,10 @@ export interface QueueBackend {
   messages(queue: string): Promise<UnackedMessage[]>;
   /** Removes every unacknowledged message, those being processed too; returns how many. */
   clear(queue: string): Promise<number>;
-  /** Takes back what its owner can't settle any more; every queue when `queue` is null. */
+  /**
+   * Takes back what its owner can't settle any more; every queue when `queue` is null. Where a worker's lease
+   * has run out it takes half as long as that lease: one that is renewed meanwhile is left alone.
+   */
   recover(queue: string | null, options?: RecoverOptions): Promise<Recovered[]>;
   readonly failed: DeadLetters;
   close(): Promise<void>;

@@ -22,9 +22,9 @@ import type {
   Settlement,
   UnackedMessage,
 } from "../contract.ts";
-import { judgeLease } from "../lease.ts";
 import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
 import { ownsLease } from "../owner.ts";
+import { recoverWatching } from "../watch.ts";
 import { freeFailedId, noDeadLetter, noQueue, pendingAlready } from "./shared.ts";
 
 interface Entry {
@@ -246,22 +246,23 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
       queue.processing.clear();
       return removed;
     },
-    recover: async (name: string | null, { staleMs }: RecoverOptions = {}) => {
-      const now = clock();
-      const recovered: Recovered[] = [];
-      for (const each of name === null ? [...queues.keys()] : [name]) {
-        const queue = open(each);
-        for (const claim of [...queue.processing.values()]) {
-          const why = judgeLease(claim, now, staleMs);
-          if (why === "held") continue;
-          queue.processing.delete(claim.entry.id);
-          claim.entry.attempts++;
-          const outcome = giveBack(queue, claim.entry);
-          recovered.push({ queue: each, id: claim.entry.id, why, outcome });
+    recover: (name: string | null, options: RecoverOptions = {}) =>
+      recoverWatching(options, (mayTake) => {
+        const now = clock();
+        const recovered: Recovered[] = [];
+        for (const each of name === null ? [...queues.keys()] : [name]) {
+          const queue = open(each);
+          for (const claim of [...queue.processing.values()]) {
+            const why = mayTake(claim.lease, claim, now);
+            if (why === null) continue;
+            queue.processing.delete(claim.entry.id);
+            claim.entry.attempts++;
+            const outcome = giveBack(queue, claim.entry);
+            recovered.push({ queue: each, id: claim.entry.id, why, outcome });
+          }
         }
-      }
-      return recovered;
-    },
+        return recovered;
+      }),
     failed: {
       list: async (name, limit = Infinity) => [...open(name).failed.values()].slice(0, limit),
       show: async (name, failedId) => {

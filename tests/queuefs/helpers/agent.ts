@@ -130,7 +130,8 @@ function watched(backend: QueueBackend, leaseMs: number) {
 async function work(backend: QueueBackend, task: Task & { role: "work" }) {
   const { watching, found } = watched(backend, task.leaseMs);
   const worker = startWorker(watching, task.queue, async ({ data }, { signal }) => {
-    await pause(Math.random() * 2 * task.workMs);
+    const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
+    await Promise.race([pause(Math.random() * 2 * task.workMs), aborted]);
     if (signal.aborted) return;
     appendFileSync(task.log, `${Buffer.from(data).toString()}\n`);
   }, {

@@ -257,14 +257,13 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       return [...out.sort((a, b) => a.order - b.order), ...waiting].map(({ message }) => message);
     },
     clear: async (queue) => Number(await run(queues.CLEAR, queue)),
-    recover: async (queue, { staleMs } = {}) => {
-      const recovered = [];
-      for (const each of queue === null ? await list() : [queue]) {
-        recovered.push(
-          ...await recoverQueue((script, ...args) => run(script, each, ...args), each, staleMs),
-        );
-      }
-      return recovered;
+    recover: async (queue, options = {}) => {
+      const recovered = await Promise.all(
+        (queue === null ? await list() : [queue]).map((each) =>
+          recoverQueue((script, ...args) => run(script, each, ...args), each, options)
+        ),
+      );
+      return recovered.flat();
     },
     failed: {
       list: async (queue, limit = 0) =>

@@ -3,14 +3,12 @@
  * process still runs), take back what is still as surveyed.
  *
  * Leases are measured by the server's clock, and that may be set forward: then every lease looks run
- * out, those of live workers too. A worker's lease that looks run out is therefore only taken when it
- * stays as it is for as long as its worker would need to renew it, measured by this process's
- * monotonic clock.
+ * out, those of live workers too. As everywhere, a worker's is watched before it is taken (`watch.ts`).
  */
 import { Buffer } from "node:buffer";
-import type { Recovered } from "../../contract.ts";
+import type { Recovered, RecoverOptions } from "../../contract.ts";
 import { judgeLease } from "../../lease.ts";
-import { parseOwner } from "../../owner.ts";
+import { watch, watchMs } from "../../watch.ts";
 import type { Argument } from "./call.ts";
 import type { Reply } from "./connection.ts";
 import { SURVEY, TAKE_BACK } from "./scripts/messages.ts";
@@ -31,14 +29,14 @@ interface Candidate {
 export async function recoverQueue(
   run: Run,
   queue: string,
-  staleMs: number | undefined,
+  { staleMs, signal }: RecoverOptions,
 ): Promise<Recovered[]> {
   const candidates = await survey(run, staleMs);
   const certain = candidates.filter(({ watchMs }) => watchMs === 0);
   const watched = candidates.filter(({ watchMs }) => watchMs > 0);
   const recovered = await takeBack(run, queue, certain);
   if (watched.length === 0) return recovered;
-  await new Promise((resolve) => setTimeout(resolve, Math.max(...watched.map((c) => c.watchMs))));
+  if (!await watch(Math.max(...watched.map(({ watchMs }) => watchMs)), signal)) return recovered;
   return [...recovered, ...await takeBack(run, queue, watched)];
 }
 
@@ -68,15 +66,9 @@ async function survey(run: Run, staleMs: number | undefined): Promise<Candidate[
     };
     const why = judgeLease(lease, now, staleMs);
     if (why === "held") continue;
-    const renewed = why === "lease-expired" && parseOwner(owner).kind === "worker";
-    candidates.push({ id, owner, record, why, watchMs: renewed ? renewalMs(length) : 0 });
+    candidates.push({ id, owner, record, why, watchMs: watchMs(lease, why) });
   }
   return candidates;
-}
-
-/** A worker renews after a third of its lease; half leaves room for a slow answer. */
-function renewalMs(lengthMs: number): number {
-  return Math.max(1, Math.ceil(lengthMs / 2));
 }
 
 async function takeBack(

@@ -2,6 +2,7 @@
 import { type LeaseClock, systemClock } from "../../clock.ts";
 import type { QueueBackend } from "../../contract.ts";
 import { checkQueueName } from "../../names.ts";
+import { recoverWatching } from "../../watch.ts";
 import { noQueue } from "../shared.ts";
 import { openDatabase, type SqliteOptions } from "./database.ts";
 import { listFailed, pruneFailed, retryFailed, showFailed } from "./dead-letters.ts";
@@ -87,9 +88,12 @@ export function sqliteBackend(
         if (removed === 0) known(queue);
         return removed;
       }),
-    recover: async (queue, { staleMs } = {}) => {
+    recover: async (queue, options = {}) => {
       const queues = queue === null ? db.run(() => all(undefined)) : [name(queue)];
-      return queues.flatMap((each) => recover(db, each, clock, staleMs));
+      return await recoverWatching(
+        options,
+        (mayTake) => queues.flatMap((each) => recover(db, each, clock, mayTake)),
+      );
     },
     failed: {
       list: async (queue, limit = -1) => listFailed(db, known(queue), limit),

@@ -25,8 +25,8 @@ import type {
   Settlement,
   UnackedMessage,
 } from "../../contract.ts";
-import { judgeLease } from "../../lease.ts";
 import { checkMessageId, checkQueueName } from "../../names.ts";
+import { recoverWatching } from "../../watch.ts";
 import { freeFailedId, noQueue } from "../shared.ts";
 import { storeDeadLetters } from "./dead-letters.ts";
 import { findClaims, leaseNote, leaseOf, leaseToken, stillHeld } from "./leases.ts";
@@ -262,7 +262,7 @@ export async function storeBackend(
       if (cleared === 0) await requireQueue(queue);
       return cleared;
     },
-    recover: async (queue, { staleMs } = {}) => {
+    recover: async (queue, options = {}) => {
       if (queue !== null) await requireQueue(queue);
       // The common case, nothing claimed, takes no lock.
       const counts = (await store.snapshot()).queues;
@@ -270,19 +270,24 @@ export async function storeBackend(
         ? [...counts.values()].some(({ processing }) => processing > 0)
         : (counts.get(queue)?.processing ?? 0) > 0;
       if (!claimed) return [];
-      let now: LeaseTime | undefined;
-      const chosen: Omit<Recovered, "outcome">[] = [];
-      const returned = await store.release((message) => {
-        const lease = leaseOf(message);
-        // Claimed by a user of the store who keeps no leases: nothing tells its age.
-        const why = lease === null
-          ? (staleMs === 0 ? "lease-expired" : "held")
-          : judgeLease(lease, now ??= clock(), staleMs);
-        if (why === "held") return false;
-        chosen.push({ queue: message.queue, id: message.id, why });
-        return true;
-      }, { countAttempt: true, ...(queue === null ? {} : { queue }) });
-      return chosen.map((each, i) => ({ ...each, outcome: returned[i]!.outcome }));
+      return await recoverWatching(options, async (mayTake) => {
+        let now: LeaseTime | undefined;
+        const chosen: Omit<Recovered, "outcome">[] = [];
+        const returned = await store.release((message) => {
+          const { queue, id, receipt } = message;
+          const lease = leaseOf(message);
+          // Claimed by a user of the store who keeps no leases: nothing tells its age.
+          const why = lease === null ? (options.staleMs === 0 ? "lease-expired" : null) : mayTake(
+            `${queue} ${id} ${receipt.generation} ${receipt.delivery}`,
+            lease,
+            now ??= clock(),
+          );
+          if (why === null) return false;
+          chosen.push({ queue, id, why });
+          return true;
+        }, { countAttempt: true, ...(queue === null ? {} : { queue }) });
+        return chosen.map((each, i) => ({ ...each, outcome: returned[i]!.outcome }));
+      });
     },
     failed: storeDeadLetters(store, requireQueue),
     close: async () => {},

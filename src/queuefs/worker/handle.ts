@@ -1,0 +1,149 @@
+/** The messages in a worker's hands: each is handled, and then settled by what its handler did. */
+import { systemClock } from "../../platform/clock.ts";
+import { type Backoff, backoffMs } from "../backoff.ts";
+import type { Delivery, Ending, LeaseReceipt } from "../contract.ts";
+import type { Endings } from "../endings.ts";
+import type { WorkerMetrics } from "../metrics.ts";
+import type { Handler, WorkerEvent } from "./types.ts";
+
+/** A message from its delivery until it is settled, through its handler and its backoff. */
+export interface Held {
+  readonly delivery: Delivery;
+  readonly abort: AbortController;
+  /** It is another's now: nothing is settled any more. */
+  lost: boolean;
+}
+
+export interface Hands {
+  /** By lease. */
+  readonly held: ReadonlyMap<string, Held>;
+  /** Handlers that run. */
+  readonly running: number;
+  /** True while something is held or on its way back. */
+  readonly busy: boolean;
+  begin(delivery: Delivery): void;
+  /** Gives back, untried, what was taken too late. */
+  release(delivery: Delivery): void;
+}
+
+export interface HandsOptions {
+  readonly handler: Handler;
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
+  readonly metrics: WorkerMetrics;
+  readonly endings: Endings;
+  /** Aborted when the worker stops: nothing waits for its backoff any more. */
+  readonly stopping: AbortSignal;
+  readonly tell: (event: WorkerEvent) => void;
+  /** Something may be to do. */
+  readonly wake: () => void;
+}
+
+export function receiptOf({ id, lease }: Delivery): LeaseReceipt {
+  return { id, lease };
+}
+
+export function createHands(options: HandsOptions): Hands {
+  const { handler, maxAttempts, backoff, metrics, endings, stopping, tell, wake } = options;
+  const held = new Map<string, Held>();
+  const tasks = new Set<Promise<void>>();
+  let running = 0;
+
+  /** Has a delivery settled by the next step; a backend that fails leaves it to its lease. */
+  const settle = async (
+    delivery: Delivery,
+    end: { how: "ack" | "requeue" | "release" } | { how: "fail"; reason: string },
+  ): Promise<boolean> => {
+    try {
+      const ending: Ending = { ...end, receipt: receiptOf(delivery) };
+      const settled = endings.end(ending, delivery.lease);
+      wake();
+      if (await settled !== "stale") return true;
+      metrics.stale_count++;
+      tell({ type: "lost", id: delivery.id });
+    } catch (error) {
+      tell({ type: "error", error });
+    }
+    return false;
+  };
+
+  const giveUp = async ({ delivery }: Held, reason: string) => {
+    if (!await settle(delivery, { how: "fail", reason })) return;
+    metrics.failed_count++;
+    tell({ type: "failed", id: delivery.id, reason });
+  };
+
+  const release = async (delivery: Delivery) => {
+    if (await settle(delivery, { how: "release" })) tell({ type: "released", id: delivery.id });
+  };
+
+  const tryAgain = async (one: Held, reason: string, attempt: number) => {
+    const afterMs = backoffMs(attempt, backoff);
+    tell({ type: "requeued", id: one.delivery.id, reason, afterMs });
+    wake(); // Its handler is free.
+    await systemClock.sleep(afterMs, stopping).catch(() => {});
+    if (!one.lost && await settle(one.delivery, { how: "requeue" })) metrics.requeue_count++;
+  };
+
+  const work = async (one: Held) => {
+    const { delivery, abort } = one;
+    const attempt = delivery.attempts + 1;
+    if (delivery.attempts >= maxAttempts) {
+      running--;
+      const { attempts } = delivery;
+      return await giveUp(
+        one,
+        `given up after ${attempts} attempts: each time its worker ended or lost it`,
+      );
+    }
+    tell({ type: "started", id: delivery.id, attempt });
+    let reason: string | null = null;
+    try {
+      await handler(delivery, { signal: abort.signal, attempt });
+    } catch (error) {
+      reason = error instanceof Error ? error.message : String(error);
+    }
+    running--;
+    if (one.lost) {
+      metrics.stale_count++;
+      return tell({ type: "lost", id: delivery.id });
+    }
+    if (reason === null) {
+      if (!await settle(delivery, { how: "ack" })) return;
+      metrics.processed++;
+      return tell({ type: "acked", id: delivery.id });
+    }
+    if (abort.signal.aborted) return await release(delivery);
+    metrics.error_count++;
+    if (attempt >= maxAttempts) await giveUp(one, reason);
+    else await tryAgain(one, reason, attempt);
+  };
+
+  const track = (work: Promise<void>, ended: () => void) => {
+    const task = work.catch((error) => tell({ type: "error", error })).finally(() => {
+      ended();
+      tasks.delete(task);
+      wake();
+    });
+    tasks.add(task);
+  };
+
+  const begin = (delivery: Delivery) => {
+    const one: Held = { delivery, abort: new AbortController(), lost: false };
+    held.set(delivery.lease, one);
+    running++;
+    track(work(one), () => held.delete(delivery.lease));
+  };
+
+  return {
+    held,
+    get running() {
+      return running;
+    },
+    get busy() {
+      return tasks.size > 0;
+    },
+    begin,
+    release: (delivery) => track(release(delivery), () => {}),
+  };
+}
