@@ -21,7 +21,7 @@ import {
 import { commitRequests } from "./commit-requests.ts";
 import type { EntryCache } from "./entry-cache.ts";
 import { type ChainName, corruptChain } from "./messages.ts";
-import { jumpTowards } from "./skip.ts";
+import { jumpTowards, NEAR } from "./skip.ts";
 
 export type { Entry, LockEntry, ResultEntry, TicketEntry } from "./chain-entry.ts";
 
@@ -67,11 +67,8 @@ interface Wanted {
   readonly oid: Oid;
 }
 
-/**
- * So close to what is looked for, the entries up to it come in one answer. With them come so many
- * generations of what they refer to, which is why it isn't more.
- */
-export const NEAR = 16;
+/** Entries of another client that are read together, with as many generations of what they refer to. */
+export const STRETCH = 16;
 /** Bound of what is kept in memory, in bytes of commits. */
 const CACHE_BYTES = 8 * 1024 * 1024;
 /** What of it outlasts a look at the heads: a lander goes on for long, and needs the newest only. */
@@ -159,7 +156,7 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
       return found;
     },
     async find(chain, head, number, signal, behind = 0) {
-      const generations = (left: number) => left < NEAR ? left + 1 + Math.min(behind, NEAR / 2) : 1;
+      const generations = (left: number) => left < NEAR ? left + 1 + Math.min(behind, NEAR) : 1;
       let at = head;
       if (number < 0 || number > numberOf(at)) {
         throw corruptChain(
@@ -172,9 +169,9 @@ export function createChainReader(origin: Origin, kept?: EntryCache): ChainReade
         const { skip, block } = at.message.agentq ?? {};
         const jump = jumpTowards([skip, block], numberOf(at), number);
         if (jump === null) {
-          // Another client's entries are walked, many at a time.
-          const left = Math.min(numberOf(at) - 1 - number, NEAR - 1);
-          const previous = await reader.before(chain, at, signal, generations(left));
+          // Another client's entries are walked.
+          const left = Math.min(numberOf(at) - 1 - number, STRETCH - 1);
+          const previous = await reader.before(chain, at, signal, left + 1);
           if (!previous) {
             throw corruptChain(
               chain,

@@ -1,6 +1,6 @@
 /** The lists that a new entry carries, from what the entries before it say; see skip.ts. */
 import { isAgentqError } from "../errors.ts";
-import { type ChainReader, type Entry, NEAR, type NumberedChain, numberOf } from "./chain.ts";
+import { type ChainReader, type Entry, type NumberedChain, numberOf, STRETCH } from "./chain.ts";
 import type { SkipList } from "./messages.ts";
 import { blockList, blockParts, nextSkipList } from "./skip.ts";
 
@@ -45,8 +45,8 @@ async function skipAfter<C extends NumberedChain>(
 ): Promise<SkipList> {
   const without = [head];
   try {
-    for (let at = head; !at.message.agentq?.skip && without.length < NEAR; without.push(at)) {
-      const before = await chains.before(chain, at, signal, NEAR - without.length);
+    for (let at = head; !at.message.agentq?.skip && without.length < STRETCH; without.push(at)) {
+      const before = await chains.before(chain, at, signal, STRETCH - without.length);
       if (before === null) break;
       at = before;
     }

@@ -204,11 +204,11 @@ describe("a corrupt entry is described in words", () => {
 });
 
 describe("skip lists", () => {
-  /** Reads it takes from `head` to `wanted`, where the fifteen before what is read come with it. */
+  /** Reads it takes from `head` to `wanted`, where the seven before what is read come with it. */
   const reads = (listsOf: (n: number) => Lists, head: number, wanted: number): number => {
     let at = head;
     for (let count = 0;; count++) {
-      if (count > 0 && at - wanted < 16) return count;
+      if (count > 0 && at - wanted < 8) return count;
       const { skip, block } = listsOf(at);
       const jump = jumpTowards([skip, block], at, wanted);
       assert.ok(
@@ -243,13 +243,13 @@ describe("skip lists", () => {
     let [names, most] = [0, 0];
     for (let n = 0; n <= ends.at(-1)!; n++) {
       const one = next(n, n === 0 ? null : `${n - 1}`);
-      if (n % 16 === 0 || ends.includes(n)) lists.set(n, one);
+      if (n % 8 === 0 || ends.includes(n)) lists.set(n, one);
       if (n < 100_000 && n >= 90_000) names += one.skip!.length;
       most = Math.max(most, one.skip?.length ?? 0);
-      assert.ok((one.block?.length ?? 0) <= 256);
+      assert.ok((one.block?.length ?? 0) <= 512);
     }
-    assert.ok(names / 10_000 < 48, String(names / 10_000));
-    assert.ok(most <= 84, String(most));
+    assert.ok(names / 10_000 < 52, String(names / 10_000));
+    assert.ok(most <= 91, String(most));
     for (const [i, head] of ends.entries()) {
       for (let wanted = 0; wanted < head; wanted += 97) {
         const count = reads((n) => lists.get(n)!, head, wanted);
@@ -264,10 +264,10 @@ describe("skip lists", () => {
     const count = counting(fake);
     const { chains, entry } = await headOf(fake, head);
     count.reads = 0;
-    assert.equal((await chains.find("queue", entry, 19_990)).message.submitter, "s-19990");
+    assert.equal((await chains.find("queue", entry, 19_995)).message.submitter, "s-19995");
     assert.equal(count.reads, 1);
     assert.equal((await chains.find("queue", entry, 9_900)).message.submitter, "s-9900");
-    // Its multiple of 4096, of 16, and itself: nothing comes along here.
+    // Its multiple of 4096, of 8, and itself: nothing comes along here.
     assert.equal(count.reads, 1 + 3);
     // Over the forty that another client wrote, one by one.
     assert.equal((await chains.find("queue", entry, 17)).message.submitter, "s-17");
@@ -308,7 +308,7 @@ describe("skip lists", () => {
     assert.ok(asked[0]!.oids <= 15);
     const names = [...skip!, ...block!];
     const missing = [];
-    for (let n = 5008; n < 8192; n += 16) {
+    for (let n = 5008; n < 8192; n += 8) {
       if (!names.some(([number]) => number === n)) missing.push(n);
     }
     assert.deepEqual(missing, []);
@@ -386,7 +386,7 @@ describe("skip lists", () => {
         assert.ok(found === null || found.message.ticket === wanted);
         // What follows it is written all the same, within its bounds.
         const { skip, block } = await listsAfter(chains, "queue", evil!);
-        assert.ok(skip!.length <= 128 && (block?.length ?? 0) <= 512);
+        assert.ok(skip!.length <= 128 && (block?.length ?? 0) <= 1024);
         assert.deepEqual(skip![0], [300, oid]);
         assert.ok(skip!.every(([number], i) => i === 0 || number < skip![i - 1]![0]));
       }),
