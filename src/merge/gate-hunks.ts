@@ -12,7 +12,9 @@ import {
   placeOf,
   slice,
 } from "./gate-layout.ts";
-import { countOf, type Counts, differInNumbers, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, wordCounts } from "./gate-words.ts";
+import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
+import { inNumbers } from "./gate-numbers.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
 
@@ -28,12 +30,28 @@ export interface LostHunk {
 /** The hunks of one side that were lost. */
 export function lostHunks(texts: Texts): LostHunk[] {
   const layout = layOut(texts);
-  return layout.hunks
-    .filter((hunk) =>
-      hunk.take === "theirs" ? isUndone(layout, hunk) : hunk.take === "conflict" &&
-        (inNumbers(layout, hunk) ? isBase(layout, hunk) : isOverruled(layout, hunk))
-    )
-    .map((hunk) => lostAt(layout, hunk));
+  return layout.hunks.flatMap((hunk) => {
+    if (hunk.take !== "theirs" && hunk.take !== "conflict") return [];
+    if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
+    return runs(droppedLines(layout, hunk))
+      .map(({ first, count }) => lostAt(layout, { ...hunk, theirs: first, theirsCount: count }));
+  });
+}
+
+function isLost(layout: Layout, hunk: Hunk): boolean {
+  if (hunk.take === "theirs") return isUndone(layout, hunk);
+  return inNumbers(layout, hunk) ? isBase(layout, hunk) : isOverruled(layout, hunk);
+}
+
+/** Numbers that follow one another taken together. */
+function runs(lines: readonly number[]): { first: number; count: number }[] {
+  const found: { first: number; count: number }[] = [];
+  for (const line of lines) {
+    const last = found[found.length - 1];
+    if (last && last.first + last.count === line) last.count++;
+    else found.push({ first: line, count: 1 });
+  }
+  return found;
 }
 
 /** Where in the result those of a side's hunks belong that aren't there as the side has them. */
@@ -65,15 +83,6 @@ export function withoutNumbers(texts: Texts): Uint8Array {
   if (parts.length === 0) return texts.side;
   parts.push(texts.side.subarray(layout.side.starts[at]));
   return Buffer.concat(parts);
-}
-
-/** Two answers to one question: what stood there and what each side made of it differ in numbers only. */
-function inNumbers(layout: Layout, hunk: Hunk): boolean {
-  return hunk.baseCount > 0 && hunk.oursCount > 0 && hunk.theirsCount > 0 && differInNumbers(
-    slice(layout.base, hunk.base, hunk.baseCount),
-    slice(layout.other, hunk.ours, hunk.oursCount),
-    slice(layout.side, hunk.theirs, hunk.theirsCount),
-  );
 }
 
 /** The place shows what stood there before either side. */
@@ -137,12 +146,12 @@ function isOverruled(layout: Layout, hunk: Hunk): boolean {
       ? at > from && at < to || from === to && at === from
       : at < to && at + removed > from
   );
-  if (rewritten) return false;
   const brought: Counts = new Map(
     [...wordCounts(slice(side, hunk.theirs, hunk.theirsCount))]
       .filter(([word]) => !words.base.has(word) && !words.other.has(word)),
   );
-  return hasTrace(layout, brought) === false;
+  return hasTrace(layout, brought) === false &&
+    !(rewritten && isWrittenAnew(layout, hunk, new Set(brought.keys())));
 }
 
 /**

@@ -17,6 +17,7 @@ export interface Layout {
   readonly base: Lines;
   readonly other: Lines;
   readonly side: Lines;
+  readonly result: Lines;
   /** Numbers of whole lines, and of lines without their blanks. */
   readonly ids: { readonly other: Int32Array; readonly side: Int32Array };
   readonly keys: Readonly<Record<"base" | "other" | "side" | "result", Int32Array>>;
@@ -27,10 +28,13 @@ export interface Layout {
   /** What the result made of the other side's text: by whole lines, and by lines without blanks. */
   readonly edits: readonly Change[];
   readonly rewrites: readonly Change[];
+  /** What the side made of the base, by lines without blanks. */
+  readonly changes: readonly Change[];
   readonly words: Record<"base" | "other" | "side" | "result", Counts>;
 }
 
 interface Sets {
+  readonly base: ReadonlySet<number>;
   readonly other: ReadonlySet<number>;
   readonly side: ReadonlySet<number>;
   readonly result: ReadonlySet<number>;
@@ -55,23 +59,29 @@ export function layOut(texts: Texts): Layout {
     side,
     base.length,
   );
-  const sets = (a: Int32Array, b: Int32Array, c: Int32Array): Sets => ({
-    other: new Set(a),
-    side: new Set(b),
-    result: new Set(c),
-  });
+  const sets = (all: readonly Int32Array[]): Sets => {
+    const [base, other, side, result] = all.map((some) => new Set(some)) as [
+      Set<number>,
+      Set<number>,
+      Set<number>,
+      Set<number>,
+    ];
+    return { base, other, side, result };
+  };
   return {
     texts,
     base: lines[0],
     other: lines[1],
     side: lines[2],
+    result: lines[3],
     ids: { other, side },
     keys: { base: baseKeys, other: otherKeys, side: sideKeys, result: resultKeys },
-    known: { ids: sets(other, side, result), keys: sets(otherKeys, sideKeys, resultKeys) },
+    known: { ids: sets(exact.ids), keys: sets(loose.ids) },
     aligned,
     hunks: joinConflicts(refineConflicts(aligned, other, side, exact.tables, "histogram")),
     edits: diffLines(other, result, exact.tables, "histogram"),
     rewrites: diffLines(otherKeys, resultKeys, loose.tables, "histogram"),
+    changes: diffLines(baseKeys, sideKeys, loose.tables, "histogram"),
     words: {
       base: wordCounts(texts.base),
       other: wordCounts(texts.other),
@@ -84,6 +94,30 @@ export function layOut(texts: Texts): Layout {
 /** A text whose lines have no blanks; as many lines. */
 function withoutBlanks(data: Uint8Array): Uint8Array {
   return data.filter((byte) => byte !== 32 && byte !== 9 && byte !== 13);
+}
+
+/**
+ * Whether `text` is `base` with every indented line (or every line) laid out anew and nothing else, as after a
+ * change from spaces to tabs. Fewer lines than all can mean something, as in Python.
+ */
+export function isLaidOutAnew(base: Uint8Array, text: Uint8Array): boolean {
+  const data = [base, text];
+  const lines = data.map(splitLines) as [Lines, Lines];
+  const [before, after] = classifyLines(lines).ids as [Int32Array, Int32Array];
+  const loose = classifyLines(data.map((one) => splitLines(withoutBlanks(one)))).ids;
+  if (before.length !== after.length) return false;
+  let indented = 0;
+  let same = 0;
+  for (let i = 0; i < before.length; i++) {
+    if (loose[0]![i] !== loose[1]![i]) return false;
+    if (!hasWord(lines[0], i)) continue;
+    const blank = base[lines[0].starts[i]!] === 32 || base[lines[0].starts[i]!] === 9;
+    if (blank) indented++;
+    if (before[i] !== after[i]) continue;
+    if (blank) return false;
+    same++;
+  }
+  return indented > 0 || same === 0;
 }
 
 export interface HunkLines {

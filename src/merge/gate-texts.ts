@@ -2,7 +2,7 @@
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
 import { type LostHunk, lostHunks, missingPlaces, withoutNumbers } from "./gate-hunks.ts";
-import type { Place } from "./gate-layout.ts";
+import { isLaidOutAnew, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
@@ -19,7 +19,8 @@ export function findTextLoss(
   const side = conflicted ? withoutNumbers(texts) : texts.side;
   const kept = wordsKept({ ...texts, side });
   if (kept === null) {
-    return unchanged && side === texts.side
+    const layoutOnly = conflicted && isLaidOutAnew(texts.base, texts.side);
+    return unchanged && side === texts.side && !layoutOnly
       ? { what: "lacks that side's change altogether", places: missingPlaces(texts) }
       : null;
   }

@@ -47,12 +47,3 @@ export function shared(wanted: Counts, counts: WordSource): { found: number; tot
   }
   return { found, total };
 }
-
-/** Whether texts are the same but for blanks and the numbers in them. */
-export function differInNumbers(...texts: readonly Uint8Array[]): boolean {
-  const plain = texts.map((data) =>
-    Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1")
-      .replace(/\s+/g, "").replace(/\d+(?:\.\d+)*/g, "0")
-  );
-  return plain.every((one) => one === plain[0]);
-}

@@ -1,0 +1,152 @@
+/**
+ * Lines that a side put in and that are gone from the result, whatever else of the side's is in it.
+ *
+ * ```text
+ *  it stands in the result, or the other side has it ───────────────▶ kept
+ *  a base line that the side edited ────────────────────────────────▶ judged with its hunk
+ *  another number for the same name ────────────────────────────────▶ kept
+ *  one of the words that only this side brought is there ───────────▶ kept: reworded, joined, moved
+ *  its place has it with a new word, or as many words that are new ─▶ kept: adapted, written anew
+ *  else ────────────────────────────────────────────────────────────▶ dropped
+ * ```
+ */
+import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
+import { type NumberedLines, numberedLines } from "./gate-numbers.ts";
+import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
+import type { Change } from "./text/diff.ts";
+import type { Hunk } from "./text/hunks.ts";
+
+/** Lines are compared with each other at most so often in a hunk: past that, none is another's like. */
+const COMPARISONS = 200_000;
+
+/** Lines of the side's text in the hunk, 0-based, that it put in and of which the result has nothing. */
+export function droppedLines(layout: Layout, hunk: Hunk): number[] {
+  const { keys, known, side } = layout;
+  const putIn = putInBySide(layout);
+  const beside = besideHunk(layout, hunk);
+  const dropped: number[] = [];
+  for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
+    const key = keys.side[i]!;
+    if (known.keys.other.has(key) || known.keys.result.has(key) || !hasWord(side, i)) continue;
+    const words = wordCounts(slice(side, i, 1));
+    const how = putIn(i, words);
+    if (how === null || beside.numbered().has(i)) continue;
+    if (isGone(layout, words, how, beside)) dropped.push(i);
+  }
+  if (dropped.length === 0) return [];
+  const lost = new Set(dropped.flatMap((i) => [...wordCounts(slice(side, i, 1)).keys()]));
+  return isWrittenAnew(layout, hunk, lost) ? [] : dropped;
+}
+
+/** A line where none was, or one in place of others that it has little in common with. */
+type PutIn = "alone" | "instead";
+
+/** Tells lines that the side put in from base lines that it edited. To be asked about lines in order. */
+function putInBySide(
+  { base, changes }: Layout,
+): (line: number, words: Counts) => PutIn | null {
+  let next = 0;
+  let change: Change | undefined;
+  let replaced: Counts = new Map();
+  return (line, words) => {
+    while (next < changes.length && changes[next]!.newAt + changes[next]!.added <= line) next++;
+    const found = changes[next];
+    if (!found || found.newAt > line) return null;
+    if (found.removed === 0) return "alone";
+    if (found !== change) replaced = wordCounts(slice(base, found.at, found.removed));
+    change = found;
+    const { found: same, total } = shared(words, replaced);
+    return same * 2 < total ? "instead" : null;
+  };
+}
+
+/** Whether the result, put together of all else that both sides have, would have these words no less. */
+function isGone(layout: Layout, own: Counts, how: PutIn, beside: BesideHunk): boolean {
+  const { words, texts } = layout;
+  const all = [...own].map(([word, n]) => {
+    const before = countOf(words.base, word);
+    const there = countOf(words.other, word);
+    const after = countOf(words.side, word);
+    return {
+      word,
+      isNew: before === 0 && there === 0,
+      // What the other side does away with is no evidence: it may have got another name.
+      isMore: there >= before && after > there,
+      without: Math.max(0, there + after - before - n),
+    };
+  });
+  const fresh = all.filter(({ isNew }) => isNew);
+  const brought = fresh.length > 0 || how === "instead" ? fresh : all.filter((one) => one.isMore);
+  if (brought.length === 0) return false;
+  const trace = brought.some(({ word, without }) =>
+    countOf(words.result, word) > without || countOf(texts.elsewhere(), word) > 0
+  );
+  if (trace || beside.isAdapted(own)) return false;
+  return fresh.length > 0 || !beside.isSaid(own);
+}
+
+interface BesideHunk {
+  /** Whether a line that nobody had stands at the place, and is this one with some other, new words. */
+  isAdapted(words: Counts): boolean;
+  /** Whether the other side put in, at the same place, a line with mostly these words, and it is there. */
+  isSaid(words: Counts): boolean;
+  /** Lines of the side's that give a name another number than the result does. */
+  numbered(): NumberedLines;
+}
+
+function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
+  const { keys, known, other, result } = layout;
+  let left = COMPARISONS;
+  const alike = (words: Counts, lines: readonly Counts[]): boolean =>
+    lines.some((line) => {
+      if (left-- <= 0) return false;
+      const { found, total } = shared(words, line);
+      return found * 2 >= total;
+    });
+  const adapted = once(() => {
+    const { from, to } = placeOf(layout, hunk);
+    const lines: Counts[] = [];
+    for (let i = from; i < to; i++) {
+      const key = keys.result[i]!;
+      if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) {
+        continue;
+      }
+      if (newWords(layout, i, i + 1).size > 0) lines.push(wordCounts(slice(result, i, 1)));
+    }
+    return lines;
+  });
+  const said = once(() => {
+    const lines: Counts[] = [];
+    for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
+      const key = keys.other[i]!;
+      if (!known.keys.result.has(key) || known.keys.base.has(key)) continue;
+      lines.push(wordCounts(slice(other, i, 1)));
+    }
+    return lines;
+  });
+  return {
+    isAdapted: (words) => alike(words, adapted()),
+    isSaid: (words) => alike(words, said()),
+    numbered: once(() => numberedLines(layout, hunk)),
+  };
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+/** Whether the hunk's place has as many words that none of the versions merged has. */
+export function isWrittenAnew(layout: Layout, hunk: Hunk, lost: ReadonlySet<string>): boolean {
+  const { from, to } = placeOf(layout, hunk);
+  return newWords(layout, from, to).size >= Math.max(1, lost.size);
+}
+
+/** Words of lines `[from, to)` of the result that none of the versions merged has. */
+function newWords({ words, result }: Layout, from: number, to: number): Set<string> {
+  const found = new Set(wordCounts(slice(result, from, to - from)).keys());
+  for (const word of found) {
+    if (words.base.has(word) || words.other.has(word) || words.side.has(word)) found.delete(word);
+  }
+  return found;
+}

@@ -1,0 +1,93 @@
+/**
+ * Places where the sides gave two answers to one question: a version, a limit, a checksum. Whichever is taken,
+ * nobody's work is lost.
+ */
+import { Buffer } from "node:buffer";
+import { type Layout, placeOf, slice } from "./gate-layout.ts";
+import type { Lines } from "./text/lines.ts";
+import type { Hunk } from "./text/hunks.ts";
+
+const PRERELEASE =
+  "alpha|beta|rc|cr|pre|preview|dev|post|snapshot|next|canary|nightly|final|ga|build";
+const UNIT =
+  "[nuμµm]?s|secs?|m|mins?|h|hrs?|d|w|y|[kmgt]?i?b|[kmgt]|px|r?em|pt|v[hw]|[kmg]?hz|fps|x";
+/** A number of its own with what belongs to it: `1.2.0-rc.1`, `1.0a2`, `30s`, `1h30m`, `0.0.0-20240102030405-0123456789ab`. */
+const NUMBER = new RegExp(
+  "(?<![a-z0-9_])(v?)\\d+(?:\\.\\d+)*(?:" +
+    "-\\d{14}-[0-9a-f]{12}|" +
+    `(?:(?:[-._+]?(?:${PRERELEASE})|[abcmpr](?=\\d))(?:[-._]?\\d+)*)+|` +
+    `(?:${UNIT})(?:\\d+(?:${UNIT}))*` +
+    ")(?![a-z0-9_])",
+  "gi",
+);
+/** `sha512-…`, `sha256:…`, `h1:…`, and bare checksums. */
+const NAMED_HASH = /(?<![a-z0-9_])(sha\d{1,3}|md5|h1)([-:=])[a-z0-9+/_-]{20,}={0,2}/gi;
+const HASH = /(?<![a-z0-9_])[0-9a-f]{32,128}(?![a-z0-9_])/gi;
+/** A line that gives a name a number: the name, and what comes before the number. */
+const KEYED =
+  /^\s*(["']?[\w.@/-]*[a-z_][\w.@/-]*["']?\s*(?:[:=~^<>!]=?|=>|===)\s*["']?[v^~<>= ]*)\d/i;
+
+const plain = (data: Uint8Array): string =>
+  Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
+
+/** Whether texts are the same but for blanks, and numbers and checksums in them. */
+function differInNumbers(...texts: readonly Uint8Array[]): boolean {
+  const bare = texts.map((data) =>
+    plain(data).replace(NAMED_HASH, "$1$2#").replace(HASH, "#").replace(NUMBER, "$10")
+      .replace(/\d+(?:\.\d+)*/g, "0").replace(/\s+/g, "")
+  );
+  return bare.every((one) => one === bare[0]);
+}
+
+/** The hunk is two answers to one question: what stood there and what the sides made of it differ in numbers only. */
+export function inNumbers(layout: Layout, hunk: Hunk): boolean {
+  if (hunk.oursCount === 0 || hunk.theirsCount === 0) return false;
+  const other = slice(layout.other, hunk.ours, hunk.oursCount);
+  const side = slice(layout.side, hunk.theirs, hunk.theirsCount);
+  if (hunk.baseCount > 0) {
+    return differInNumbers(slice(layout.base, hunk.base, hunk.baseCount), other, side);
+  }
+  // Put in by both: only the same names with other numbers are an answer to the same question.
+  if (hunk.oursCount !== hunk.theirsCount || !differInNumbers(other, side)) return false;
+  for (let i = 0; i < hunk.oursCount; i++) {
+    const key = keyOf(layout.other, hunk.ours + i);
+    if (key === undefined || key !== keyOf(layout.side, hunk.theirs + i)) return false;
+  }
+  return true;
+}
+
+/** Lines of a side's text, 0-based. */
+export type NumberedLines = ReadonlySet<number>;
+
+/** Lines of the side's that give a name a number, where the other side gives it another, and the result any. */
+export function numberedLines(layout: Layout, hunk: Hunk): NumberedLines {
+  const { from, to } = placeOf(layout, hunk);
+  const others = keysOf(layout.other, hunk.ours, hunk.ours + hunk.oursCount);
+  const results = keysOf(layout.result, from, to);
+  const found = new Set<number>();
+  for (const [key, lines] of keysOf(layout.side, hunk.theirs, hunk.theirs + hunk.theirsCount)) {
+    const [own, other] = [lines[0]!, others.get(key)?.[0]];
+    if (lines.length > 1 || other === undefined || !results.has(key)) continue;
+    if (differInNumbers(bareLine(layout.other, other), bareLine(layout.side, own))) found.add(own);
+  }
+  return found;
+}
+
+function keysOf(text: Lines, from: number, to: number): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  for (let i = from; i < to; i++) {
+    const key = keyOf(text, i);
+    if (key === undefined) continue;
+    const lines = found.get(key);
+    if (lines) lines.push(i);
+    else found.set(key, [i]);
+  }
+  return found;
+}
+
+const keyOf = (text: Lines, line: number): string | undefined =>
+  KEYED.exec(plain(slice(text, line, 1)))?.[1]?.replace(/\s+/g, "");
+
+/** A line without what ends it. */
+const bareLine = (text: Lines, line: number): Uint8Array =>
+  Buffer.from(plain(slice(text, line, 1)).replace(/[,;]?\s*$/, ""), "latin1");
