@@ -31,7 +31,7 @@ const HEADER_BYTES = 40 + 1 + 10 + 1;
 const MAX_ENTRIES = 512;
 const MAX_FILE_BYTES = 1024 * 1024;
 /** A larger message is read again each time. */
-const MAX_ENTRY_BYTES = 32 * 1024;
+const MAX_ENTRY_BYTES = 64 * 1024;
 
 /** The cache in `file`, which is read when first needed. */
 export function openEntryCache(file: string): EntryCache {

@@ -323,6 +323,37 @@ describe("skip lists", () => {
     }
   });
 
+  test("of another kind lead as far as they go, and are gone on with", () => {
+    // The last eight multiples of each power of eight.
+    const isOldName = (number: number, n: number) => {
+      let power = 1;
+      while (number > 0 && number % (power * 8) === 0) power *= 8;
+      return number === 0 || Math.floor(n / power) - number / power < 8;
+    };
+    const lists: Lists[] = [{}];
+    for (let n = 1; n < 24_000; n++) {
+      if (n < 12_000) {
+        const before = lists[n - 1]!.skip ?? [];
+        const skip = before.filter(([number]) => isOldName(number, n - 1));
+        lists.push({ skip: [[n - 1, `${n - 1}`], ...skip] });
+      } else {
+        const skip = nextSkipList(n - 1, `${n - 1}`, lists[n - 1]!.skip);
+        const parts = blockParts(n, skip).map((oid) => lists[Number(oid)]!.skip);
+        lists.push(parts.length > 0 ? { skip, block: blockList(n, skip, parts) } : { skip });
+      }
+    }
+    const most = (head: number, from: number, to: number) => {
+      let worst = 0;
+      for (let wanted = from; wanted < to; wanted += 7) {
+        worst = Math.max(worst, reads((n) => lists[n]!, head, wanted));
+      }
+      return worst;
+    };
+    assert.ok(most(11_999, 0, 11_999) <= 5);
+    assert.ok(most(23_999, 0, 12_000) <= 5, String(most(23_999, 0, 12_000)));
+    assert.ok(most(23_999, 12_288, 23_999) <= 2);
+  });
+
   test("no list of a chain of another client's: it is walked, many entries at a time", async () => {
     const fake = createFakeOrigin();
     const { head } = appendTickets(fake, 400, () => false);
