@@ -18,11 +18,16 @@ import { inNumbers } from "./gate-numbers.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
 
+/** So many lines of a hunk are kept to be shown. */
+export const SHOWN_LINES = 5;
+
 /** A place where work was lost: lines of the side's text, 1-based, and their words. */
 export interface LostHunk {
   readonly first: number;
   readonly last: number;
   readonly words: Counts;
+  /** The lines that are missing, without those that stand in the result, as far as they may be shown. */
+  readonly text: readonly Uint8Array[];
   /** Where it belongs in the result. */
   readonly place: Place;
 }
@@ -176,6 +181,16 @@ function lostAt(layout: Layout, hunk: Hunk): LostHunk {
     first: hunk.theirs + 1,
     last: hunk.theirs + Math.max(1, hunk.theirsCount),
     words: wordCounts(slice(layout.side, hunk.theirs, hunk.theirsCount)),
+    text: missingText(layout, hunk),
     place: placeOf(layout, hunk),
   };
+}
+
+function missingText({ side, keys, known }: Layout, hunk: Hunk): Uint8Array[] {
+  const text: Uint8Array[] = [];
+  const end = hunk.theirs + hunk.theirsCount;
+  for (let i = hunk.theirs; i < end && text.length < SHOWN_LINES; i++) {
+    if (hasWord(side, i) && !known.keys.result.has(keys.side[i]!)) text.push(slice(side, i, 1));
+  }
+  return text;
 }

@@ -96,7 +96,7 @@ export function compareMerge(
           break;
         }
       }
-      const loss = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])) }, {
+      const found = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])) }, {
         path,
         ...three,
         expected,
@@ -104,8 +104,14 @@ export function compareMerge(
         conflicted: conflicted.has(path),
         markerSize: size > 0 ? size : 7,
       });
+      // Under another name no parent's version is there to be taken by this one.
+      const loss = found && merged.paired.has(path) ? { ...found, remedy: "edit" as const } : found;
       return loss && where !== path
-        ? { ...loss, what: `is ${pathText(where)} in the merge, which ${loss.what}` }
+        ? {
+          ...loss,
+          remedy: "edit",
+          what: `is ${pathText(where)} in the merge, which ${loss.what}`,
+        }
         : loss;
     };
     const loss = judge(tree, changes);

@@ -46,7 +46,13 @@ export interface Loss {
   readonly kind: LossKind;
   /** Of lost text: where it belongs in the result. None when that can't be told. */
   readonly places: readonly Place[];
+  /** Of lost text: the first of the lines that are missing. */
+  readonly text: readonly Uint8Array[];
+  readonly remedy: Remedy;
 }
+
+/** What brings the work back: the parent's version as a whole, the path's removal, or nothing but an edit. */
+export type Remedy = "take" | "remove" | "edit";
 
 /** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
 export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
@@ -55,19 +61,36 @@ type Lost = (
   kind: LossKind,
   parent: 0 | 1 | 2,
   what: string,
-  more?: { regions?: readonly string[]; places?: readonly Place[] },
+  more?: {
+    regions?: readonly string[];
+    places?: readonly Place[];
+    text?: readonly Uint8Array[];
+  },
 ) => Loss;
+
+function remedyOf(
+  { base, ours, theirs }: PathVersions,
+  kind: LossKind,
+  parent: 0 | 1 | 2,
+): Remedy {
+  if (kind === "back") return "remove";
+  if (kind === "markers" || parent === 0) return "edit";
+  const [side, other] = parent === 1 ? [ours, theirs] : [theirs, ours];
+  return other.mode === 0 || sameVersion(other, base) || sameVersion(other, side) ? "take" : "edit";
+}
 
 /** What was lost at this path, or null. */
 export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
   const { path, base, ours, theirs, expected, result, conflicted } = versions;
-  const lost: Lost = (kind, parent, what, { regions = [], places = [] } = {}) => ({
+  const lost: Lost = (kind, parent, what, { regions = [], places = [], text = [] } = {}) => ({
     path,
     parent,
     what,
     regions,
     kind,
     places,
+    text,
+    remedy: remedyOf(versions, kind, parent),
   });
 
   if (result.mode === 0) return findRemoval(context, versions, lost);
@@ -121,14 +144,15 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
       conflicted,
       result.oid === (alone ? base : other).oid,
     );
-    if (found) return lost("text", parent, found.what, { places: found.places });
+    if (found) return lost("text", parent, found.what, found);
   }
   if (texts && !conflicted && isText(context.db, expected)) {
     const cut = cutLines(context.db.read(expected.oid).data, texts[0]!, texts[3]!)
       .filter((hunk) => !standsElsewhere(hunk, context.elsewhere()));
     if (cut.length > 0) {
       const places = cut.map(({ place }) => place);
-      return lost("text", 0, `lacks lines ${ranges(cut)} of what merging gives`, { places });
+      const text = cut.flatMap((hunk) => hunk.text);
+      return lost("text", 0, `lacks ${ranges(cut)} of what merging gives`, { places, text });
     }
   }
   return null;

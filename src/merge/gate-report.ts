@@ -1,11 +1,17 @@
 /** What the gate tells whoever has to mend a candidate. */
+import { Buffer } from "node:buffer";
 import type { Oid } from "../git/types.ts";
-import type { Loss } from "./gate-path.ts";
+import type { Loss, Remedy } from "./gate-path.ts";
+import { linesOfText } from "./gate-texts.ts";
 import { pathText } from "./state.ts";
 import type { MergeResult } from "./types.ts";
 
 /** At most this many paths are spelled out. */
 const SHOWN = 50;
+/** So many lines of files are quoted, of each path and of all; and so much of a line. */
+const QUOTED_OF_PATH = 5;
+const QUOTED = 40;
+const WIDTH = 120;
 
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
@@ -15,7 +21,7 @@ export function mergeReport(merge: MergeResult): string {
     }, has conflicts:`,
     ...list(
       merge.conflicts.map(({ path, type, regions }) =>
-        `${pathText(path)} (${type}${regions.length > 0 ? `, lines ${regions.join(", ")}` : ""})`
+        `${pathText(path)} (${type}${regions.length > 0 ? `, ${linesOfText(regions)}` : ""})`
       ),
     ),
     ...merge.messages.map((message) => `  ${message}`).slice(0, SHOWN),
@@ -40,26 +46,23 @@ export interface RefusedMerge {
 /** Merges that lost work, and what to do about it. */
 export function refusalReport(bad: readonly RefusedMerge[]): string {
   const lines: string[] = [];
-  for (const { merge: commit, losses } of bad) {
-    const merge = commit?.oid ?? null;
+  let room = QUOTED;
+  for (const { merge, losses } of bad) {
     lines.push(
       merge === null
         ? "The merge with the branch loses work:"
-        : `The merge commit ${short(merge)} loses work:`,
-      ...list(losses.map(({ path, parent, what, regions }) => {
-        const where = regions.length > 0 ? ` (lines ${regions.join(", ")})` : "";
-        const side = parent === 0 ? "" : ` [changed ${changedBy(commit, parent)}]`;
-        return `${pathText(path)}: ${what}${where}${side}`;
-      })),
+        : `The merge commit ${short(merge.oid)} loses work:`,
     );
-    if (merge !== null) {
-      lines.push(
-        `  See what merging gives: git checkout --detach ${short(merge)}^1 && git merge ${
-          short(merge)
-        }^2`,
-        `  Take a path from parent N: git checkout ${short(merge)}^N -- PATH`,
-      );
+    for (const { path, parent, what, regions, text } of losses.slice(0, SHOWN)) {
+      const where = regions.length > 0 ? ` (${linesOfText(regions)})` : "";
+      const side = parent === 0 ? "" : ` [changed ${changedBy(merge, parent)}]`;
+      lines.push(`  ${pathText(path)}: ${what}${where}${side}`);
+      const shown = text.slice(0, Math.min(QUOTED_OF_PATH, room));
+      room -= shown.length;
+      lines.push(...shown.map((line) => `    > ${quoted(line)}`));
     }
+    if (losses.length > SHOWN) lines.push(`  … and ${losses.length - SHOWN} more`);
+    if (merge !== null) lines.push(...remedies(merge, losses));
     lines.push("");
   }
   lines.push(
@@ -67,6 +70,56 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
     "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
   );
   return lines.join("\n") + "\n";
+}
+
+/** The commands that bring back what a merge commit lost. */
+function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Loss[]): string[] {
+  const at = short(merge.oid);
+  const lines = [`  See what merging gives: git checkout --detach ${at}^1 && git merge ${at}^2`];
+  const ofParent = (parent: 1 | 2): number => parent === 1 ? 1 : merge.sides.length;
+  for (const parent of [1, 2] as const) {
+    const from = (remedy: Remedy): string[] =>
+      losses.filter((loss) => loss.parent === parent && loss.remedy === remedy)
+        .map(({ path }) => path);
+    const n = ofParent(parent);
+    const whole = from("take");
+    // What came before the last parent of an octopus is no commit.
+    if (parent === 1 && merge.sides.length > 2) continue;
+    if (whole.length > 0) {
+      lines.push(
+        `  Only parent ${n} changed it, take it whole: git checkout ${at}^${n} -- ${names(whole)}`,
+      );
+    }
+    const gone = from("remove");
+    if (gone.length > 0) lines.push(`  Parent ${n} deleted it: git rm -r -- ${names(gone)}`);
+    const both = losses.filter((loss) =>
+      loss.parent === parent && loss.remedy === "edit" && loss.kind === "text"
+    ).map(({ path }) => path);
+    if (both.length > 0) {
+      lines.push(
+        `  Both sides changed it: edit ${names(both)} so that what is missing stands there too; ` +
+          `git show ${at}^${n}:${both.length === 1 ? names(both) : "PATH"} has it.`,
+      );
+    }
+  }
+  return lines;
+}
+
+/** Paths for a command line, or `PATH` where they are too many or would need care. */
+function names(paths: readonly string[]): string {
+  const plain = paths.every((path) => /^[A-Za-z0-9_./@+,=][A-Za-z0-9_./@+,=-]*$/.test(path));
+  return plain && paths.length <= 8 ? paths.join(" ") : "PATH";
+}
+
+/** A line of a file: what isn't text in it, or acts on a terminal, as escapes. */
+function quoted(line: Uint8Array): string {
+  const text = Buffer.from(line.buffer, line.byteOffset, Math.min(line.length, 4 * WIDTH))
+    .toString("utf8").replace(/\r?\n$/, "")
+    .replace(
+      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+      (char) => char === "\t" ? " " : `\\u{${char.codePointAt(0)!.toString(16)}}`,
+    );
+  return text.length > WIDTH ? `${text.slice(0, WIDTH)}…` : text;
 }
 
 /** Whose change it is: the merge with the branch has the branch first. */

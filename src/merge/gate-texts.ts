@@ -11,17 +11,24 @@ export const BARELY = 0.25;
 /** Where both sides changed the same lines, one has to give way to some extent. */
 const BARELY_IN_CONFLICT = 0.1;
 
+export interface TextLoss {
+  readonly what: string;
+  readonly places: readonly Place[];
+  /** Lines that are missing, of which the first ones are to be shown. */
+  readonly text: readonly Uint8Array[];
+}
+
 export function findTextLoss(
   texts: Texts,
   conflicted: boolean,
   unchanged: boolean,
-): { what: string; places: readonly Place[] } | null {
+): TextLoss | null {
   const side = conflicted ? withoutNumbers(texts) : texts.side;
   const kept = wordsKept({ ...texts, side });
   if (kept === null) {
     const layoutOnly = conflicted && isLaidOutAnew(texts.base, texts.side);
     return unchanged && side === texts.side && !layoutOnly
-      ? { what: "lacks that side's change altogether", places: missingPlaces(texts) }
+      ? { what: "lacks that side's change altogether", places: missingPlaces(texts), text: [] }
       : null;
   }
   if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
@@ -30,18 +37,30 @@ export function findTextLoss(
         ? "lacks that side's change altogether"
         : "shows next to nothing of that side's change",
       places: missingPlaces(texts),
+      text: [],
     };
   }
   const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
   if (hunks.length === 0) return null;
   return {
-    what: `lacks what that side changed in lines ${ranges(hunks)} of its version`,
+    what: `lacks what that side changed in ${ranges(hunks)} of its version`,
     places: hunks.map(({ place }) => place),
+    text: hunks.flatMap(({ text }) => text),
   };
 }
 
-export const ranges = (hunks: readonly LostHunk[]): string =>
-  hunks.map(({ first, last }) => first === last ? `${first}` : `${first}-${last}`).join(", ");
+/** `line 4`, `lines 4-6`, `lines 4, 8-9`. */
+export function ranges(hunks: readonly LostHunk[]): string {
+  return linesOfText(
+    hunks.map(({ first, last }) => first === last ? `${first}` : `${first}-${last}`),
+  );
+}
+
+/** Regions as text: `4-4` and `4` are one line. */
+export function linesOfText(regions: readonly string[]): string {
+  const all = regions.map((region) => region.replace(/^(\d+)-\1$/, "$1"));
+  return `${all.length === 1 && !all[0]!.includes("-") ? "line" : "lines"} ${all.join(", ")}`;
+}
 
 export function isText(db: ObjectReader, version: Version): boolean {
   return isRegular(version.mode) && !hasNul(db.read(version.oid).data);

@@ -7,7 +7,7 @@
 import { Buffer } from "node:buffer";
 import { diffLines } from "./text/diff.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
-import type { LostHunk } from "./gate-hunks.ts";
+import { type LostHunk, SHOWN_LINES } from "./gate-hunks.ts";
 import { hasWord, slice } from "./gate-layout.ts";
 import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
@@ -93,6 +93,10 @@ export function cutLines(expected: Uint8Array, base: Uint8Array, result: Uint8Ar
         first: at + 1,
         last: at + removed,
         words: wordCounts(slice(lines[0], at, removed)),
+        text: Array.from(
+          { length: Math.min(removed, SHOWN_LINES) },
+          (_, n) => slice(lines[0], at + n, 1),
+        ).filter((_, n) => hasWord(lines[0], at + n)),
         place: { from: newAt, to: newAt },
       });
       break;

@@ -87,7 +87,7 @@ describe("a file that one side renamed", () => {
   test("doesn't lose some of the edits, nor a mode", () => {
     const dir = renamed({ d: text(HERS) }, move);
     merge(dir, [], { dd: text({ ...HERS, 15: "line 15 says thing15" }) });
-    refuses(dir, ["dd"], /lines 16 of its version/);
+    refuses(dir, ["dd"], /line 16 of its version/);
 
     const other = renamed((dir) => chmodSync(join(dir, "d"), 0o755), move);
     merge(other, ["-s", "ours"]);
@@ -210,7 +210,7 @@ describe("a conflicting hunk", () => {
   test("settled by one side's lines is a loss, whatever else of the other's survives", () => {
     const dir = both("the hole", "ada closes it tightly", "ben was here");
     merge(dir, ["-X", "ours"]);
-    refuses(dir, ["a"], /lines 4 of its version/);
+    refuses(dir, ["a"], /line 4 of its version/);
     const other = both("the hole", "ada closes it tightly", "ben was here");
     merge(other, ["-X", "theirs"], {});
     refuses(other, ["a"]);
@@ -280,7 +280,7 @@ describe("a hunk that is back as it was", () => {
   test("is lost, with something edited beside it", () => {
     const dir = clean({ 3: "line 3 says thing3 or is banned" });
     merge(dir, [], { a: text({ ...end, 3: "# three\nline 3 says thing3" }) });
-    refuses(dir, ["a"], /lines 4 of its version/);
+    refuses(dir, ["a"], /line 4 of its version/);
   });
 
   test("is lost when one or two of its lines are", () => {

@@ -307,3 +307,17 @@ describe("a conflict settled by hand passes with", () => {
     test(name, () => assert.deepEqual(judge(texts), { ok: true }));
   }
 });
+
+test("the report shows the lines that are missing, with nothing in them that acts on a terminal", () => {
+  const verdict = judge([
+    within(LOG),
+    within(LOG + "- repair \x1b[31mwidget\u202e crash\n- big feature\n"),
+    within(LOG + "- dark theme\n"),
+    within(LOG + "- dark theme\n- big feature\n"),
+  ]);
+  assert.ok(!verdict.ok);
+  assert.match(verdict.report, /f: lacks what that side changed in line 11 of its version \[/);
+  assert.match(verdict.report, /^ {4}> - repair \\u\{1b\}\[31mwidget\\u\{202e\} crash$/m);
+  assert.match(verdict.report, /edit f so that .*; git show [0-9a-f]{12}\^2:f has it\.$/m);
+  assert.doesNotMatch(verdict.report, /git checkout [0-9a-f]{12}\^2 -- f/);
+});

@@ -75,7 +75,12 @@ describe("the gate refuses", () => {
     assert.equal(verdict.reason, "a merge on the branch was refused");
     assert.deepEqual(verdict.files, ["added.ts", "both.ts", "old.ts", "theirs.ts"]);
     assert.match(verdict.report, /--drop PATH/);
-    assert.match(verdict.report, /git checkout [0-9a-f]{12}\^N -- PATH/);
+    assert.match(
+      verdict.report,
+      /take it whole: git checkout [0-9a-f]{12}\^2 -- added\.ts theirs\.ts$/m,
+    );
+    assert.match(verdict.report, /git rm -r -- old\.ts$/m);
+    assert.match(verdict.report, /edit both\.ts so that .*git show [0-9a-f]{12}\^2:both\.ts /);
   });
 
   test("a merge whose tree drops files that only the branch added", () => {
@@ -136,7 +141,7 @@ describe("the gate refuses", () => {
     git(s.dir, "commit", "-qa", "--amend", "--no-edit");
     const verdict = refused(s.judge());
     assert.deepEqual(verdict.files, ["theirs.ts"]);
-    assert.match(verdict.report, /lines 13 of its version/);
+    assert.match(verdict.report, /line 13 of its version/);
   });
 
   test("a changed file replaced by something else", () => {
