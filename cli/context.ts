@@ -2,13 +2,13 @@
  * What a command is given: settings resolved from flags, environment and git config (in that order of
  * precedence), the repository and origin they name, opened on first use, and where output goes.
  */
-import { homedir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { refuseForeign } from "../src/git/ownership.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
+import { nodeOs } from "../src/platform/builtins.ts";
 import type { Input } from "../src/platform/inputs.ts";
 import {
   absolutePath,
@@ -68,7 +68,7 @@ function noRepository(hint?: string): AgentqError {
 /** Default state directory: $XDG_STATE_HOME/agentq, else ~/.local/state/agentq. */
 function defaultStateDirectory(): string {
   const xdg = process.env.XDG_STATE_HOME;
-  return xdg ? join(xdg, "agentq") : join(homedir(), ".local", "state", "agentq");
+  return xdg ? join(xdg, "agentq") : join(nodeOs().homedir(), ".local", "state", "agentq");
 }
 
 /** Creates the context of one run; `close()` ends what was opened. */

@@ -1,8 +1,8 @@
 /** From the name of a remote, or a url, to what a transport can open; and urls as they may be printed. */
 import { existsSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { AgentqError } from "../errors.ts";
+import { nodeUrl } from "../platform/builtins.ts";
 import type { GitConfig } from "./config.ts";
 import { rewriteUrl } from "./url-rewrite.ts";
 
@@ -146,7 +146,7 @@ function checkedSsh(
 
 function filePath(url: string): string {
   try {
-    return fileURLToPath(url.replace(/^file:\/\/localhost\//i, "file:///"));
+    return nodeUrl().fileURLToPath(url.replace(/^file:\/\/localhost\//i, "file:///"));
   } catch {
     // Git takes everything behind file:// as it stands, percent signs and all.
     const path = url.slice("file://".length);

@@ -1,5 +1,5 @@
 /**
- * Built-in modules that take milliseconds to load (each brings streams along), loaded when they are
+ * Built-in modules that take up to milliseconds to load (some bring streams along), loaded when they are
  * first used: most commands are over without them.
  */
 import process from "node:process";
@@ -7,5 +7,6 @@ import process from "node:process";
 export const nodeChildProcess = () => process.getBuiltinModule("node:child_process");
 export const nodeCrypto = () => process.getBuiltinModule("node:crypto");
 export const nodeOs = () => process.getBuiltinModule("node:os");
+export const nodeUrl = () => process.getBuiltinModule("node:url");
 export const nodeWorkerThreads = () => process.getBuiltinModule("node:worker_threads");
 export const nodeZlib = () => process.getBuiltinModule("node:zlib");
