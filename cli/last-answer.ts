@@ -25,8 +25,6 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join, resolve } from "node:path";
-import process from "node:process";
 import { fingerprint, type Input, readInputs } from "../src/platform/inputs.ts";
 import { VERSION } from "./version.ts";
 
@@ -67,12 +65,11 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
   }
   const state = env.AGENTQ_STATE ||
     (env.XDG_STATE_HOME
-      ? join(env.XDG_STATE_HOME, "agentq")
+      ? `${env.XDG_STATE_HOME}/agentq`
       : env.HOME
-      ? join(env.HOME, ".local", "state", "agentq")
+      ? `${env.HOME}/.local/state/agentq`
       : "");
-  if (state === "") return null;
-  const stateDirectory = resolve(directory, state);
+  if (!isPlainPath(state)) return null;
   const key = JSON.stringify([
     VERSION,
     process.geteuid(),
@@ -80,14 +77,14 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
     argv,
     relevant.map((name) => [name, env[name]]),
   ]);
-  const file = join(stateDirectory, "answers", fingerprint(directory).slice(-2));
+  const file = `${state}/answers/${fingerprint(directory).slice(-2)}`;
   const before = read(file, key);
   const values = before && readInputs(before.inputs);
   const same = before !== null && isSame(before.values, values!);
   return {
     output: same ? before.output : null,
     keep(used, list, output) {
-      if (used !== stateDirectory) return;
+      if (used !== state) return;
       const inputs: Input[] = [["file", process.execPath], ...list];
       const after = readInputs(inputs);
       const unchanged = before !== null && isSame(values!, after) &&
@@ -95,6 +92,11 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
       write(file, { key, inputs, values: after, output: unchanged ? output : null });
     },
   };
+}
+
+/** Absolute, and as `resolve` would leave it. */
+function isPlainPath(path: string): boolean {
+  return path.startsWith("/") && !/\/(?:\.{0,2})(?:\/|$)/.test(path);
 }
 
 /** From source, a change of the code wouldn't be seen. */
@@ -132,7 +134,7 @@ function write(file: string, kept: Kept): void {
   const part = `${file}.${process.pid}`;
   if (content.length > MAX_BYTES / 4) return;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true, mode: 0o700 });
     writeFileSync(part, `${fingerprint(content)}\n${content}`, { mode: 0o600 });
     renameSync(part, file);
   } catch {

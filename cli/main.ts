@@ -1,9 +1,8 @@
 /**
  * Entry of the binary. `--version`, and a `status` since which nothing has changed, are answered before
- * anything else is loaded, and without `process.stdout`, whose streams take as long to load as the
- * runtime takes to start.
+ * anything else is loaded: without `process.stdout`, whose streams take as long to load as the runtime
+ * takes to start, and with the global `process`, since importing it makes all that it has.
  */
-import process from "node:process";
 import { lastAnswer } from "./last-answer.ts";
 import { codeAfterOutput, writeOut } from "./output/write.ts";
 import { VERSION } from "./version.ts";

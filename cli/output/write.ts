@@ -3,7 +3,6 @@
  * the run as SIGPIPE would; an answer that can't be written (a full disk) is remembered as a failure.
  */
 import { writeSync } from "node:fs";
-import process from "node:process";
 
 let lost: string | null = null;
 let onClosed = (): void => process.exit(141);

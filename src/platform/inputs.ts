@@ -4,7 +4,6 @@
  * An input is a question about the file system; its value is the answer as text. Two runs with equal
  * values for the same inputs have read the same, so that what is computed from nothing else is the same.
  */
-import { Buffer } from "node:buffer";
 import {
   closeSync,
   lstatSync,
@@ -33,7 +32,7 @@ const BEGINNING = 1024;
 
 /** The value of each input now. Never throws: what can't be read has the error's code for its value. */
 export function readInputs(inputs: readonly Input[]): string[] {
-  const buffer = Buffer.allocUnsafe(WHOLE + 1);
+  const buffer = new Uint8Array(WHOLE + 1);
   return inputs.map((input) => {
     try {
       return valueOf(input, buffer);
@@ -43,15 +42,18 @@ export function readInputs(inputs: readonly Input[]): string[] {
   });
 }
 
-function valueOf([question, path, prefix]: Input, buffer: Buffer): string {
+/** A character for each byte, another for each value. */
+const bytes = new TextDecoder("latin1");
+
+function valueOf([question, path, prefix]: Input, buffer: Uint8Array): string {
   switch (question) {
     case "text": {
       const fd = openSync(path, "r");
       try {
         const length = fill(fd, buffer);
         return length <= WHOLE
-          ? `=${buffer.toString("latin1", 0, length)}`
-          : `~${fileOf(statSync(path))} ${buffer.toString("latin1", 0, BEGINNING)}`;
+          ? `=${bytes.decode(buffer.subarray(0, length))}`
+          : `~${fileOf(statSync(path))} ${bytes.decode(buffer.subarray(0, BEGINNING))}`;
       } finally {
         closeSync(fd);
       }
@@ -73,7 +75,7 @@ function valueOf([question, path, prefix]: Input, buffer: Buffer): string {
 }
 
 /** Reads to the end of the file or of the buffer. */
-function fill(fd: number, buffer: Buffer): number {
+function fill(fd: number, buffer: Uint8Array): number {
   let length = 0;
   while (length < buffer.length) {
     const count = readSync(fd, buffer, length, buffer.length - length, null);
