@@ -21,6 +21,7 @@ import type { Context } from "../context.ts";
 import { deliverKept, forgetAnswered, forgetKnown } from "../deliver.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
+import { goOnBy, upstreamName } from "../go-on.ts";
 import { whileQueued } from "../queued-error.ts";
 import type { Flags } from "../spec.ts";
 
@@ -284,9 +285,7 @@ async function offerResolution(
   const { queue, origin } = session;
   const { tip } = await readSnapshot(queue, context.signal);
   if (tip === null) return false;
-  const label = `${
-    context.remote.includes("/") ? "origin" : context.remote
-  }/${queue.names.branchName}`;
+  const label = upstreamName(context, queue.names.branchName);
   try {
     const left = await leaveRefusedMerge(origin, repository, {
       candidate: document.candidate,
@@ -302,11 +301,15 @@ async function offerResolution(
     } else if (left.reason === "clean") {
       context.progress.line(`${left.message} Submitting it again.`);
       return true;
-    } else context.progress.line(`the merge was not left in progress here: ${left.message}`);
+    } else {
+      context.progress.line(`the merge was not left in progress here: ${left.message}`);
+      goOnBy(context, queue.names.branchName, document);
+    }
   } catch (error) {
     context.signal.throwIfAborted();
     const message = error instanceof AgentqError ? error.message : String(error);
     context.progress.line(`the merge could not be left in progress here: ${message}`);
+    goOnBy(context, queue.names.branchName, document);
   }
   return false;
 }

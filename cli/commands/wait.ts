@@ -13,6 +13,7 @@ import {
   submissionsOrNull,
   ticketNumber,
 } from "../landing.ts";
+import { goOnBy } from "../go-on.ts";
 import { describeResult } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
@@ -50,6 +51,7 @@ export async function run(
     if (own.length > 0) await forgetAnswered(context, submissions, own);
   }
   const document = documentOfResult(result);
+  goOnBy(context, queue.names.branchName, document);
   context.print(document, () => describeResult(document));
   return document.outcome === "landed" ? 0 : 1;
 }

@@ -165,6 +165,11 @@ scenario("an untracked file in the way of the merge is kept", async () => {
   const result = await run(b, ["submit", "--json"]);
   assert.notEqual(result.status, 0);
   assert.equal(readFileSync(join(b.dir, "a.txt"), "utf8"), "precious, untracked\n");
+  // Told by either command: how to make the merge oneself.
+  const onward =
+    /^to go on, with [0-9a-f]{12} checked out: git fetch origin && git merge origin\/main; /m;
+  assert.match(result.stderr, onward);
+  assert.match((await run(b, ["wait", String(result.json.ticket)])).stderr, onward);
   checkLaws(origin, { done: results(origin).length });
 });
 
