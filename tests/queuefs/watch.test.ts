@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync } from "node:fs";
+import { existsSync, mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, test } from "node:test";
@@ -150,11 +150,12 @@ async function stopped(kind: string, leaseMs: number) {
   const backend = await openBackend(url, { create: true, recoverStale: true });
   await backend.create("q");
   await backend.enqueue("q", [{ data: bytes("a") }]);
-  const log = join(tempDir(), "log");
+  const [log, begun] = [join(tempDir(), "log"), join(tempDir(), "begun")];
   // So slow that it is never done.
-  const work = { role: "work", log, workMs: 1e9, leaseMs, concurrency: 1 } as const;
+  const work = { role: "work", log, begun, workMs: 1e9, leaseMs, concurrency: 1 } as const;
   const agent = startAgent({ ...work, url, queue: "q" });
-  await until(async () => (await backend.status("q")).processing === 1);
+  // Not as soon as others see that it has the message: it has the lock then still.
+  await until(async () => existsSync(begun));
   agent.signal("SIGSTOP");
   return { backend, agent };
 }
@@ -166,7 +167,7 @@ for (const kind of ["sqlite", "store"]) {
       timeout: 60_000,
     },
     async () => {
-      const { backend, agent } = await stopped(kind, 1000);
+      const { backend, agent } = await stopped(kind, 3000);
       const recovered = [];
       while (recovered.length === 0) recovered.push(...await backend.recover("q"));
       assert.deepEqual(recovered.map(({ why }) => why), ["lease-expired"]);

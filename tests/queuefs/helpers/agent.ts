@@ -15,8 +15,15 @@ export type Role =
   | { role: "circulate" }
   /** Asks for snapshots, and for the answer that a wrong reader would give. */
   | { role: "observe"; observations: number }
-  /** Handles messages, writing their ids to a file, each after `workMs`. */
-  | { role: "work"; log: string; workMs: number; leaseMs: number; concurrency: number }
+  /** Handles messages, writing them to a file, each after `workMs`; to another as soon as it has begun. */
+  | {
+    role: "work";
+    log: string;
+    begun?: string;
+    workMs: number;
+    leaseMs: number;
+    concurrency: number;
+  }
   /** Opens the backend again and again, and takes back whatever it may. */
   | { role: "recover" };
 
@@ -130,6 +137,7 @@ function watched(backend: QueueBackend, leaseMs: number) {
 async function work(backend: QueueBackend, task: Task & { role: "work" }) {
   const { watching, found } = watched(backend, task.leaseMs);
   const worker = startWorker(watching, task.queue, async ({ data }, { signal }) => {
+    if (task.begun) appendFileSync(task.begun, `${Buffer.from(data).toString()}\n`);
     const aborted = new Promise((resolve) => signal.addEventListener("abort", resolve));
     await Promise.race([pause(Math.random() * 2 * task.workMs), aborted]);
     if (signal.aborted) return;

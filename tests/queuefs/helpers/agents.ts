@@ -7,7 +7,7 @@ import type { Task } from "./agent.ts";
 const script = fileURLToPath(new URL("./agent.ts", import.meta.url));
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
-  for (const child of running) child.kill("SIGKILL");
+  for (const child of running) process.kill(child.pid!, "SIGKILL");
 });
 
 export interface Agent {
@@ -44,6 +44,8 @@ export function startAgent(task: Task): Agent {
     if (code !== 0) throw new Error(`${task.role} ended with ${code}: ${errors}`);
     return JSON.parse(output) as Record<string, number>;
   };
+  // By its number: Deno's child processes take one signal only.
+  const signal = (name: NodeJS.Signals) => void process.kill(child.pid!, name);
   return {
     pid: child.pid!,
     finish,
@@ -52,10 +54,10 @@ export function startAgent(task: Task): Agent {
       return finish();
     },
     kill: async () => {
-      child.kill("SIGKILL");
+      if (running.has(child)) signal("SIGKILL");
       await gone;
     },
-    signal: (name) => child.kill(name),
+    signal,
   };
 }
 
