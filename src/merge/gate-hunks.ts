@@ -156,7 +156,7 @@ function isOverruled(layout: Layout, hunk: Hunk): boolean {
       .filter(([word]) => !words.base.has(word) && !words.other.has(word)),
   );
   return hasTrace(layout, brought) === false &&
-    !(rewritten && isWrittenAnew(layout, hunk, new Set(brought.keys())));
+    !(rewritten && isWrittenAnew(layout, hunk, Math.max(1, brought.size)));
 }
 
 /**

@@ -35,7 +35,11 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
   }
   if (dropped.length === 0) return [];
   const lost = new Set(dropped.flatMap((i) => [...wordCounts(slice(side, i, 1)).keys()]));
-  return isWrittenAnew(layout, hunk, lost) ? [] : dropped;
+  for (const word of lost) {
+    if (layout.words.base.has(word) || layout.words.other.has(word)) lost.delete(word);
+  }
+  // A single new word can be a mere remark.
+  return isWrittenAnew(layout, hunk, Math.max(2, lost.size)) ? [] : dropped;
 }
 
 /** A line where none was, or one in place of others that it has little in common with. */
@@ -136,10 +140,10 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-/** Whether the hunk's place has as many words that none of the versions merged has. */
-export function isWrittenAnew(layout: Layout, hunk: Hunk, lost: ReadonlySet<string>): boolean {
+/** Whether the hunk's place has so many words that none of the versions merged has. */
+export function isWrittenAnew(layout: Layout, hunk: Hunk, lost: number): boolean {
   const { from, to } = placeOf(layout, hunk);
-  return newWords(layout, from, to).size >= Math.max(1, lost.size);
+  return newWords(layout, from, to).size >= lost;
 }
 
 /** Words of lines `[from, to)` of the result that none of the versions merged has. */

@@ -82,7 +82,7 @@ describe("lines put in at one place by both sides", () => {
         assert.equal(judge(merged(less)).ok, false, `passes without one: ${less.join("")}`);
         assert.deepEqual(judge(merged(less), ["f"]), { ok: true });
       }),
-      { numRuns: 300 },
+      { numRuns: 100 },
     );
   });
 });
