@@ -5,7 +5,7 @@
  *   enqueue+dequeue+ack, one message     at most 1.25× the plainest correct loop's time
  *   batches of 100                       at least 5× one at a time, per message
  *   dequeue+ack with 100, 10,000 and 1,000,000 pending     flat
- *   beside plainjob (SQLite) and bullmq (Redis)            ahead, step by step and as workers
+ *   beside plainjob, liteque (SQLite), bullmq (Redis)      ahead, step by step and as workers
  *
  * "Step by step" calls enqueue, dequeue and ack one after the other. A worker is what programs run: each
  * side's own, one message at a time, messages put in one by one before it starts. Both record what became
@@ -25,7 +25,6 @@
  * to choose the disk.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { Buffer } from "node:buffer";
 import { randomUUID } from "node:crypto";
 import fs from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -37,21 +36,14 @@ import type { QueueBackend } from "../src/queuefs/contract.ts";
 import { openBackend } from "../src/queuefs/open.ts";
 import { workerOwner } from "../src/queuefs/owner.ts";
 import { startWorker } from "../src/queuefs/worker.ts";
+import { BATCH, bullmq, liteque, PAYLOAD, plainjob, type Subject, TEXT } from "./queuefs-rivals.ts";
 
 const rounds = Number(process.argv[2] ?? 31);
 const only = process.argv[3] ?? "";
 const work = fs.mkdtempSync(join(tmpdir(), "agentq-bench-"));
-const PAYLOAD = Buffer.from(
-  JSON.stringify({ job: "resize", image: "a.png", filler: "x".repeat(200) }),
-);
-const TEXT = PAYLOAD.toString();
 const CYCLES = 50;
-const BATCH = 100;
 const owner = workerOwner();
 const children: ChildProcess[] = [];
-
-/** Makes `count` messages go all the way. */
-type Subject = (count: number) => Promise<void> | void;
 
 function agentq(backend: QueueBackend, queue: string): Subject {
   return async (count) => {
@@ -153,122 +145,6 @@ async function bareRedis(client: Redis, prefix: string): Promise<Subject> {
   };
 }
 
-/** Another queue: step by step, a hundred put in at once, and its worker. */
-interface Rival {
-  readonly one: Subject;
-  readonly batch: Subject;
-  readonly worker: Subject;
-}
-
-/**
- * plainjob: add, mark as processing, read, mark as done; the others' syncs. It leaves what is done to a
- * sweep that runs from time to time: one each round here, so that in the end both have removed all.
- */
-async function plainjob(): Promise<Rival | null> {
-  const engine = "bun:sqlite";
-  const library = new URL("./rivals/node_modules/plainjob/dist/plainjob.js", import.meta.url).href;
-  try {
-    const [{ Database }, { bun, defineQueue, defineWorker }] = [
-      await import(engine),
-      await import(library),
-    ];
-    const database = new Database(join(work, "plainjob.db"), { strict: true });
-    const silent = { error() {}, warn() {}, info() {}, debug() {} };
-    const queue = defineQueue({ connection: bun(database), logger: silent });
-    database.exec("PRAGMA synchronous = FULL"); // Its own choice is NORMAL: no sync at a commit.
-    const pragma = (name: string) => Object.values(database.query(`PRAGMA ${name}`).get())[0];
-    if (pragma("synchronous") !== 2 || pragma("journal_mode") !== "wal") throw "other syncs";
-    const finish = () => {
-      const { id } = queue.getAndMarkJobAsProcessing("q");
-      queue.getJobById(id);
-      queue.markJobAsDone(id);
-    };
-    return {
-      one: (count) => {
-        for (let i = 0; i < count; i++) {
-          queue.add("q", TEXT);
-          finish();
-        }
-        queue.removeDoneJobs(-1000);
-      },
-      batch: (count) => {
-        for (let i = 0; i < count; i += BATCH) {
-          queue.addMany("q", Array<string>(BATCH).fill(TEXT));
-          for (let j = 0; j < BATCH; j++) finish();
-        }
-        queue.removeDoneJobs(-1000);
-      },
-      worker: async (count) => {
-        for (let i = 0; i < count; i++) queue.add("w", TEXT);
-        let done = 0;
-        const worker = defineWorker("w", async () => {}, {
-          queue,
-          logger: silent,
-          onCompleted: () => {
-            if (++done === count) void worker.stop();
-          },
-        });
-        await worker.start();
-        queue.removeDoneJobs(-1000);
-      },
-    };
-  } catch (error) {
-    return missing("plainjob", error);
-  }
-}
-
-/** bullmq: add, get the next job, complete it; nothing is kept. */
-async function bullmq(port: number): Promise<Rival | null> {
-  const library = new URL("./rivals/node_modules/bullmq/dist/esm/index.js", import.meta.url).href;
-  try {
-    const { Queue, Worker } = await import(library);
-    const connection = { host: "127.0.0.1", port, maxRetriesPerRequest: null };
-    const queue = new Queue("q", { connection, defaultJobOptions: { removeOnComplete: true } });
-    const worker = new Worker("q", null, { connection, autorun: false });
-    await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
-    const finish = async (count: number) => {
-      for (let i = 0; i < count; i++) {
-        const job = await worker.getNextJob("token");
-        await job.moveToCompleted(null, "token", false);
-      }
-    };
-    return {
-      one: async (count) => {
-        for (let i = 0; i < count; i++) {
-          await queue.add("job", TEXT);
-          await finish(1);
-        }
-      },
-      batch: async (count) => {
-        for (let i = 0; i < count; i += BATCH) {
-          await queue.addBulk(Array.from({ length: BATCH }, () => ({ name: "job", data: TEXT })));
-          await finish(BATCH);
-        }
-      },
-      worker: async (count) => {
-        const all = new Queue("w", { connection, defaultJobOptions: { removeOnComplete: true } });
-        for (let i = 0; i < count; i++) await all.add("job", TEXT);
-        const handling = new Worker("w", async () => {}, { connection, autorun: false });
-        await handling.waitUntilReady();
-        await new Promise<void>((resolve) => {
-          let done = 0;
-          handling.on("completed", () => ++done === count ? resolve() : undefined);
-          void handling.run();
-        });
-        await handling.close();
-        await all.close();
-      },
-    };
-  } catch (error) {
-    return missing("bullmq", error);
-  }
-}
-
-function missing(name: string, error: unknown): null {
-  console.log(`  (${name} left out: ${String(error).split("\n")[0]})`);
-  return null;
-}
-
 async function time(subject: Subject, count: number): Promise<number> {
   const started = performance.now();
   await subject(count);
@@ -277,21 +153,28 @@ async function time(subject: Subject, count: number): Promise<number> {
 
 const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
 
-/** Lets all take turns, each round beginning with another, and prints medians and ratios. */
+/**
+ * Lets all take turns and prints medians and ratios. What a disk does changes within a second: so a round is
+ * made of `slices` short turns of each, in another order each time, where what is measured can be cut.
+ */
 async function compare(
   title: string,
   subjects: Record<string, [Subject, count: number]>,
   target: string,
+  slices = 5,
 ): Promise<void> {
   if (!title.includes(only)) return;
   const names = Object.keys(subjects);
   const times = new Map<string, number[]>(names.map((name) => [name, []]));
   for (const name of names) await time(subjects[name]![0], subjects[name]![1]); // Warm.
   for (let round = 0; round < rounds; round++) {
-    for (let i = 0; i < names.length; i++) {
-      const name = names[(i + round) % names.length]!;
-      times.get(name)!.push(await time(...subjects[name]!));
+    const sums = new Map<string, number>();
+    for (let turn = 0; turn < slices * names.length; turn++) {
+      const name = names[(turn + Math.floor(turn / names.length) + round) % names.length]!;
+      const [subject, count] = subjects[name]!;
+      sums.set(name, (sums.get(name) ?? 0) + await time(subject, count / slices) / slices);
     }
+    for (const [name, sum] of sums) times.get(name)!.push(sum);
   }
   const [first] = names;
   const line = names.map((name) => {
@@ -368,26 +251,42 @@ try {
     "one at a time": [one, CYCLES],
     "batches again": [agentqBatch(sqlite, "q"), BATCH * 5],
   }, "one at a time at least 5×");
-  const job = await plainjob();
-  if (job) {
-    await compare("sqlite: beside plainjob, same syncs, same steps", {
+  await sqlite.create("w");
+  for (
+    const [name, rival] of [
+      ["plainjob", await plainjob(work)],
+      ["liteque", await liteque(work)],
+    ] as const
+  ) {
+    if (rival === null) continue;
+    await compare(`sqlite: beside ${name}, same syncs, same steps`, {
       "agentq": [one, CYCLES],
-      "plainjob": [job.one, CYCLES],
+      [name]: [rival.one, CYCLES],
       "agentq again": [one, CYCLES],
-    }, "plainjob more than 1×");
-    await sqlite.create("w");
+    }, `${name} more than 1×`);
     const worker = agentqWorker(sqlite, "w");
-    await compare("sqlite: worker beside plainjob's, same syncs", {
-      "agentq": [worker, CYCLES],
-      "plainjob": [job.worker, CYCLES],
-      "agentq again": [worker, CYCLES],
-    }, "plainjob more than 1×");
+    await compare(
+      `sqlite: worker beside ${name}'s, same syncs`,
+      {
+        "agentq": [worker, CYCLES],
+        [name]: [rival.worker, CYCLES],
+        "agentq again": [worker, CYCLES],
+      },
+      `${name} more than 1×`,
+      1,
+    );
+    if (rival.batch === undefined) continue;
     const batch = agentqBatch(sqlite, "q");
-    await compare(`sqlite: beside plainjob, ${BATCH} at a time, per message`, {
-      "agentq": [batch, BATCH * 5],
-      "plainjob": [job.batch, BATCH],
-      "agentq again": [batch, BATCH * 5],
-    }, "plainjob more than 1×");
+    await compare(
+      `sqlite: beside ${name}, ${BATCH} at a time, per message`,
+      {
+        "agentq": [batch, BATCH * 5],
+        [name]: [rival.batch, BATCH],
+        "agentq again": [batch, BATCH * 5],
+      },
+      `${name} more than 1×`,
+      1,
+    );
   }
   await sqlite.close();
   await flat(
@@ -424,16 +323,26 @@ try {
       }, "bullmq more than 1×");
       await redis.create("w");
       const worker = agentqWorker(redis, "w");
-      await compare(`${title}: worker beside bullmq's`, {
-        "agentq": [worker, CYCLES * 2],
-        "bullmq": [bull.worker, CYCLES * 2],
-        "agentq again": [worker, CYCLES * 2],
-      }, "bullmq more than 1×");
-      await compare(`${title}: beside bullmq, ${BATCH} at a time, per message`, {
-        "agentq": [agentqBatch(redis, "q"), BATCH * 5],
-        "bullmq": [bull.batch, BATCH],
-        "agentq again": [agentqBatch(redis, "q"), BATCH * 5],
-      }, "bullmq more than 1×");
+      await compare(
+        `${title}: worker beside bullmq's`,
+        {
+          "agentq": [worker, CYCLES * 2],
+          "bullmq": [bull.worker, CYCLES * 2],
+          "agentq again": [worker, CYCLES * 2],
+        },
+        "bullmq more than 1×",
+        1,
+      );
+      await compare(
+        `${title}: beside bullmq, ${BATCH} at a time, per message`,
+        {
+          "agentq": [agentqBatch(redis, "q"), BATCH * 5],
+          "bullmq": [bull.batch!, BATCH],
+          "agentq again": [agentqBatch(redis, "q"), BATCH * 5],
+        },
+        "bullmq more than 1×",
+        1,
+      );
     }
     await redis.close();
     client.disconnect();
