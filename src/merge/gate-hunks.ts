@@ -38,8 +38,12 @@ export function lostHunks(texts: Texts): LostHunk[] {
   return layout.hunks.flatMap((hunk) => {
     if (hunk.take !== "theirs" && hunk.take !== "conflict") return [];
     if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
-    return runs(droppedLines(layout, hunk))
-      .map(({ first, count }) => lostAt(layout, { ...hunk, theirs: first, theirsCount: count }));
+    const dropped = runs(droppedLines(layout, hunk));
+    if (dropped.length === 0) return [];
+    const place = placeOf(layout, hunk);
+    return dropped.map(({ first, count }) =>
+      lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
+    );
   });
 }
 
@@ -176,13 +180,13 @@ function hasTrace({ words, texts }: Layout, lost: Counts): boolean | undefined {
   return brought ? false : undefined;
 }
 
-function lostAt(layout: Layout, hunk: Hunk): LostHunk {
+function lostAt(layout: Layout, hunk: Hunk, place = placeOf(layout, hunk)): LostHunk {
   return {
     first: hunk.theirs + 1,
     last: hunk.theirs + Math.max(1, hunk.theirsCount),
     words: wordCounts(slice(layout.side, hunk.theirs, hunk.theirsCount)),
     text: missingText(layout, hunk),
-    place: placeOf(layout, hunk),
+    place,
   };
 }
 
