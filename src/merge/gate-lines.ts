@@ -101,12 +101,15 @@ interface BesideHunk {
 function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
   const { keys, known, other, result } = layout;
   let left = COMPARISONS;
-  const alike = (words: Counts, lines: readonly Counts[]): boolean =>
-    lines.some((line) => {
-      if (left-- <= 0) return false;
+  const alike = (words: Counts, lines: readonly Counts[]): boolean => {
+    for (const line of lines) {
+      if (left <= 0) return false;
+      left--;
       const { found, total } = shared(words, line);
-      return found * 2 >= total;
-    });
+      if (found * 2 >= total) return true;
+    }
+    return false;
+  };
   const adapted = once(() => {
     const { from, to } = placeOf(layout, hunk);
     const lines: Counts[] = [];
