@@ -1,14 +1,10 @@
 /**
  * Queues in this process: for libraries and tests. Processing is a real collection, so the queue is
  * complete by the same rule as everywhere; nothing survives the process.
- *
- * Order is a sequence number given when a message becomes pending at the back. What comes back to its
- * old place goes into `returned`, which stays short; the rest is a queue that is only appended to.
  */
 import { randomUUID } from "node:crypto";
 import { type LeaseClock, systemClock } from "../clock.ts";
 import type {
-  DeadLetter,
   Delivery,
   DequeueOptions,
   Ending,
@@ -25,64 +21,30 @@ import type {
 import { checkMessageId, checkQueueName, isInTree } from "../names.ts";
 import { ownsLease } from "../owner.ts";
 import { recoverWatching } from "../watch.ts";
+import {
+  append,
+  type Claim,
+  copy,
+  empty,
+  type Entry,
+  giveBack,
+  newQueue,
+  nextNumber,
+  nextPending,
+  type Queue,
+  sweep,
+} from "./memory-queue.ts";
 import { freeFailedId, noDeadLetter, noQueue, pendingAlready } from "./shared.ts";
-
-interface Entry {
-  readonly id: string;
-  readonly data: Uint8Array;
-  seq: number;
-  attempts: number;
-  gone: boolean;
-}
-
-interface Claim {
-  readonly entry: Entry;
-  readonly lease: string;
-  readonly owner: string;
-  grantedBoot: number;
-  grantedWall: number;
-  lengthMs: number;
-}
-
-interface Queue {
-  /** In order of `seq`; entries before `head` and entries that are `gone` are spent. */
-  fresh: Entry[];
-  head: number;
-  returned: Entry[];
-  readonly pending: Map<string, Entry>;
-  readonly processing: Map<string, Claim>;
-  readonly failed: Map<string, DeadLetter>;
-}
 
 /** A backend of its own, empty. `clock` is for tests. */
 export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBackend {
   const clock = options.clock ?? systemClock;
   const queues = new Map<string, Queue>();
-  let sequence = 0;
 
   const open = (name: string): Queue => {
     const queue = queues.get(checkQueueName(name));
     if (queue === undefined) throw noQueue(name);
     return queue;
-  };
-
-  const append = (queue: Queue, id: string, data: Uint8Array, attempts: number) => {
-    const replaced = queue.pending.get(id);
-    if (replaced) replaced.gone = true;
-    const entry: Entry = { id, data, seq: ++sequence, attempts, gone: false };
-    queue.fresh.push(entry);
-    queue.pending.set(id, entry);
-  };
-
-  const giveBack = (queue: Queue, entry: Entry): "pending" | "superseded" => {
-    if (queue.pending.has(entry.id)) return "superseded";
-    // A copy: the taken entry may still stand in `fresh`, spent, behind one that is blocked.
-    const back = { ...entry, gone: false };
-    queue.pending.set(back.id, back);
-    let at = queue.returned.length;
-    while (at > 0 && queue.returned[at - 1]!.seq > back.seq) at--;
-    queue.returned.splice(at, 0, back);
-    return "pending";
   };
 
   const settleOne = (
@@ -145,7 +107,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     for (const entry of nextPending(queue, count)) {
       entry.gone = true;
       queue.pending.delete(entry.id);
-      const lease = `${++sequence}.${owner}`;
+      const lease = `${nextNumber()}.${owner}`;
       queue.processing.set(entry.id, {
         entry,
         lease,
@@ -171,14 +133,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     label: "memory:",
     create: async (name) => {
       if (queues.has(checkQueueName(name))) return false;
-      queues.set(name, {
-        fresh: [],
-        head: 0,
-        returned: [],
-        pending: new Map(),
-        processing: new Map(),
-        failed: new Map(),
-      });
+      queues.set(name, newQueue());
       return true;
     },
     remove: async (name) => {
@@ -239,11 +194,7 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     clear: async (name) => {
       const queue = open(name);
       const removed = queue.pending.size + queue.processing.size;
-      queue.fresh = [];
-      queue.head = 0;
-      queue.returned = [];
-      queue.pending.clear();
-      queue.processing.clear();
+      empty(queue);
       return removed;
     },
     recover: (name: string | null, options: RecoverOptions = {}) =>
@@ -300,34 +251,4 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     },
     close: async () => {},
   };
-}
-
-/** A Buffer's own slice would be a view. */
-function copy(data: Uint8Array): Uint8Array {
-  return new Uint8Array(data);
-}
-
-/** The oldest pending entries whose id isn't being processed, without taking them. */
-function nextPending(queue: Queue, count: number): Entry[] {
-  const next: Entry[] = [];
-  let [old, fresh] = [0, queue.head];
-  while (next.length < count) {
-    const a = queue.returned[old];
-    const b = queue.fresh[fresh];
-    const entry = a && (!b || a.seq < b.seq) ? a : b;
-    if (entry === undefined) break;
-    entry === a ? old++ : fresh++;
-    if (!entry.gone && !queue.processing.has(entry.id)) next.push(entry);
-  }
-  return next;
-}
-
-/** Forgets spent entries, in constant time per entry over the queue's life. */
-function sweep(queue: Queue): void {
-  queue.returned = queue.returned.filter((entry) => !entry.gone);
-  while (queue.fresh[queue.head]?.gone) queue.head++;
-  if (queue.head > 1024 && queue.head * 2 > queue.fresh.length) {
-    queue.fresh = queue.fresh.slice(queue.head);
-    queue.head = 0;
-  }
 }
