@@ -85,7 +85,8 @@ export async function forgetKnown(
   session: LandingSession,
   keep: readonly SubmissionRecord[],
 ): Promise<void> {
-  if (await submissions.count() < FORGET_AFTER) return;
+  // That of a moment ago is good enough: forgetting can wait for the next submission.
+  if (submissions.listed() < FORGET_AFTER) return;
   const { names, origin } = session.queue;
   const kept = new Set(keep.map(({ submission }) => submission));
   const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };

@@ -46,8 +46,8 @@ const MAX_RECORDS = 1000;
 export interface Submissions {
   /** Those that `filter` lets through, oldest first. */
   list(filter?: SubmissionFilter): Promise<SubmissionRecord[]>;
-  /** How many there are. */
-  count(): Promise<number>;
+  /** How many there were at the last listing, before it was filtered. */
+  listed(): number;
   /** Records an intent. Durable when it returns. */
   record(record: SubmissionRecord): Promise<void>;
   /** Records the ticket that a submission got. Durable when it returns. */
@@ -198,13 +198,14 @@ function onStore(store: Store): Submissions {
     return null;
   }
 
+  let listed = 0;
+
   return {
-    async count() {
-      return (await store.messages({ queue: QUEUE, limit: MAX_RECORDS })).length;
-    },
+    listed: () => listed,
     async list({ candidate, undelivered, before, except } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
+      listed = all.length;
       const infos = all.filter(({ id, reference }) => {
         const ticket = ticketIn(reference.owner ?? null);
         return id.startsWith(prefix) && !(except && id === nameOf(except)) &&

@@ -74,7 +74,7 @@ test("the intent is there before the push, the ticket after it, and nothing once
   assert.deepEqual(await submissions.list({ undelivered: true }), []);
   await submissions.forget([record]);
   assert.deepEqual(await submissions.list(), []);
-  assert.equal(await submissions.count(), 0);
+  assert.equal((await submissions.list()).length, 0);
 });
 
 for (const fault of ["lost-answer", "lost-request"] as const) {
@@ -128,7 +128,7 @@ for (const count of [2, 3]) {
     assert.deepEqual(made.map(({ ticket }) => ticket.message.ticket), Array(count).fill(0));
     assert.equal(new Set(made.map(({ record }) => record.submission)).size, 1);
     assert.equal(await tickets(), 0);
-    assert.equal(await options.submissions.count(), 1);
+    assert.equal((await options.submissions.list()).length, 1);
   });
 }
 
@@ -230,7 +230,7 @@ test("a commit kept offline is kept once, and submitting it later finds the tick
   const second = await keep(request, place, options);
   assert.deepEqual([first.fresh, second.fresh], [true, false]);
   assert.equal(second.record.submission, first.record.submission);
-  assert.equal(await submissions.count(), 1);
+  assert.equal((await submissions.list()).length, 1);
   // As `agentq submit` does it: what was kept is delivered after the snapshot was read.
   const before = await readSnapshot(queue);
   const delivered = await deliver(queue, before, first.record, options);
