@@ -17,12 +17,12 @@ export function atOnce(count: number, { here, elsewhere }: EitherWay): Promise<v
 /** How many threads make calls besides this one: Bun has as many as processors, the others more. */
 const THREADS = "Bun" in globalThis ? Math.max(2, availableParallelism()) : 16;
 
-/** So few that waking more than one thread takes longer than it saves. */
+/** So few that this thread makes half of them, before the others are awake. */
 const FEW = 4;
 
 function shareElsewhere(count: number): number {
   if (count <= 1) return 0;
-  return count <= FEW ? 1 : Math.ceil(count * THREADS / (THREADS + 1));
+  return count <= FEW ? count >> 1 : Math.ceil(count * THREADS / (THREADS + 1));
 }
 
 type Callback<T> = (error: NodeJS.ErrnoException | null | undefined, value: T) => void;

@@ -9,6 +9,7 @@
 import fs, { constants } from "node:fs";
 import process from "node:process";
 import { atOnce, later } from "./at-once.ts";
+import { hold, letGo } from "./held.ts";
 
 export type FileKind = "file" | "directory" | "symlink" | "other";
 
@@ -75,8 +76,13 @@ export interface FileSystem<Site extends string = string> {
    * on any more, with the error of each or null, in the order given.
    */
   syncAll(requests: readonly SyncRequest<Site>[]): Promise<unknown[]>;
-  /** `unlink` on another thread. */
-  unlinkLater(site: Site, path: string): Promise<void>;
+  /**
+   * Opens what is about to lose its last name, so that the system frees it only when `letGo` closes it.
+   * `dev` is its device. Null where that can't be or would leave something behind.
+   */
+  hold(path: string, dev: bigint): Descriptor | null;
+  /** Closes what was held, on other threads; resolves, soon, when more may be held. Never fails. */
+  letGo(held: readonly Descriptor[]): Promise<void>;
 }
 
 /** A sync among several: of an open file, or of a directory by its path. */
@@ -154,7 +160,8 @@ export const nodeFiles: FileSystem = {
     }));
     return settled.map((one) => one.status === "rejected" ? one.reason : null);
   },
-  unlinkLater: (_site, path) => later((done) => fs.unlink(path, done)),
+  hold,
+  letGo,
 };
 
 function syncNow(request: SyncRequest): void {

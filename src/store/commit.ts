@@ -1,7 +1,13 @@
 /** Steps 3 to 5 of a transaction (see `transaction.ts`): what is written, in which order, with which sync. */
 import { AgentqError } from "../errors.ts";
 import { ioError, syncError } from "../platform/durable.ts";
-import { type FileStat, type FileSystem, sameFile, type SyncRequest } from "../platform/files.ts";
+import {
+  type Descriptor,
+  type FileStat,
+  type FileSystem,
+  sameFile,
+  type SyncRequest,
+} from "../platform/files.ts";
 import type { Admitted } from "./admission.ts";
 import { admitDirectory, assertSame, lstatOrNull } from "./admit.ts";
 import { assertHeld, type ExclusiveFile } from "./exclusive.ts";
@@ -26,14 +32,19 @@ export async function commit(
   const { paths, platform } = context;
   const { files } = platform;
   let written: FileStat;
+  let old: Descriptor | null = null;
   try {
     written = await write(context, lock, objects, state);
     assertHeld(platform, lock);
     // A root swapped meanwhile shows here too: its namespace would be another.
     assertSame(files, paths.namespace, admitted.namespace);
     assertSame(files, paths.state, admitted.stateFile);
+    // The old state is kept from being freed until the new one lasts: a power cut in between may bring
+    // it back, and freeing takes time.
+    old = files.hold(paths.state, admitted.stateFile.dev);
     rename(context, lock, written);
   } catch (error) {
+    if (old !== null) files.close(old);
     if (!(error instanceof AgentqError && error.code === "commit-uncertain")) {
       abort(context, objects);
     }
@@ -46,6 +57,8 @@ export async function commit(
     const cause = syncError(paths.namespace, error);
     if (cause.code === "durability-unavailable") throw cause;
     throw uncertain(paths.state, cause);
+  } finally {
+    if (old !== null) await files.letGo([old]);
   }
 }
 
@@ -180,22 +193,29 @@ function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): 
   }
 }
 
-/** Still under the lock, so that nobody is just starting to read them. Failure is never an error. */
-export async function collect(context: StoreContext, released: readonly Token[]): Promise<void> {
-  if (released.length === 0) return;
+/** Objects that are kept from being freed at a time, each a file and a directory. */
+const MAX_HELD = 50;
+
+/**
+ * Still under the lock, so that nobody is just starting to read them. Only the names go here: freeing what
+ * they led to, which takes a disk much longer, is left to other threads. Failure is never an error.
+ */
+export async function collect(
+  context: StoreContext,
+  released: readonly Token[],
+  dev: bigint,
+): Promise<void> {
   const { platform: { files }, paths } = context;
-  const removeDirectory = (object: Token) =>
-    attempt(() => files.rmdir("collect.rmdir", objectDirectory(paths, object)));
-  if (released.length === 1) {
-    attempt(() => files.unlink("collect.unlink", payloadPath(paths, released[0]!)));
-    removeDirectory(released[0]!);
-    return;
+  for (let from = 0; from < released.length; from += MAX_HELD) {
+    const held: (Descriptor | null)[] = [];
+    for (const object of released.slice(from, from + MAX_HELD)) {
+      const [directory, payload] = [objectDirectory(paths, object), payloadPath(paths, object)];
+      held.push(files.hold(payload, dev), files.hold(directory, dev));
+      attempt(() => files.unlink("collect.unlink", payload));
+      attempt(() => files.rmdir("collect.rmdir", directory));
+    }
+    await files.letGo(held.filter((fd) => fd !== null));
   }
-  // Directories go one at a time whoever removes them: this thread does, while others free the files.
-  await Promise.allSettled(released.map(async (object) => {
-    await files.unlinkLater("collect.unlink", payloadPath(paths, object));
-    removeDirectory(object);
-  }));
 }
 
 function attempt(action: () => void): boolean {

@@ -159,7 +159,7 @@ async function runLocked<T>(
   assertWithinLimits(context, state, pieces, grows);
   const stateFile = await commit(context, lock, admitted, objects, pieces);
   context.trusted = { stateFile, bytes: bytesToKnow(pieces), state };
-  await collect(context, released);
+  await collect(context, released, stateFile.dev);
   return result;
 }
 

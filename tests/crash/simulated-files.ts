@@ -256,7 +256,12 @@ function mount(disk: Disk): SimulatedFiles {
           return error;
         }
       }),
-    unlinkLater: async (site, path) => files.unlink(site, path),
+    hold(path) {
+      alive();
+      const inode = find(path);
+      return inode === null ? null : opened(inode);
+    },
+    letGo: async (held) => held.forEach(files.close),
   };
 
   return {
