@@ -154,27 +154,26 @@ async function time(subject: Subject, count: number): Promise<number> {
 const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
 
 /**
- * Lets all take turns and prints medians and ratios. What a disk does changes within a second: so a round is
- * made of `slices` short turns of each, in another order each time, where what is measured can be cut.
+ * Lets all take turns and prints medians and ratios. What a disk does changes within a second: so in each
+ * round all have `turns` short turns, where what is measured can be cut, and a turn is compared with the one
+ * beside it.
  */
 async function compare(
   title: string,
   subjects: Record<string, [Subject, count: number]>,
   target: string,
-  slices = 5,
+  turns = 10,
 ): Promise<void> {
   if (!title.includes(only)) return;
   const names = Object.keys(subjects);
   const times = new Map<string, number[]>(names.map((name) => [name, []]));
   for (const name of names) await time(subjects[name]![0], subjects[name]![1]); // Warm.
-  for (let round = 0; round < rounds; round++) {
-    const sums = new Map<string, number>();
-    for (let turn = 0; turn < slices * names.length; turn++) {
-      const name = names[(turn + Math.floor(turn / names.length) + round) % names.length]!;
+  for (let turn = 0; turn < rounds * turns; turn++) {
+    for (let i = 0; i < names.length; i++) {
+      const name = names[(i + turn) % names.length]!;
       const [subject, count] = subjects[name]!;
-      sums.set(name, (sums.get(name) ?? 0) + await time(subject, count / slices) / slices);
+      times.get(name)!.push(await time(subject, count / turns));
     }
-    for (const [name, sum] of sums) times.get(name)!.push(sum);
   }
   const [first] = names;
   const line = names.map((name) => {
@@ -246,11 +245,16 @@ try {
     "agentq": [one, CYCLES],
     "plain loop again": [plain, CYCLES],
   }, "agentq at most 1.25×");
-  await compare(`sqlite: ${BATCH} at a time, per message`, {
-    "batches": [agentqBatch(sqlite, "q"), BATCH * 5],
-    "one at a time": [one, CYCLES],
-    "batches again": [agentqBatch(sqlite, "q"), BATCH * 5],
-  }, "one at a time at least 5×");
+  await compare(
+    `sqlite: ${BATCH} at a time, per message`,
+    {
+      "batches": [agentqBatch(sqlite, "q"), BATCH * 5],
+      "one at a time": [one, CYCLES],
+      "batches again": [agentqBatch(sqlite, "q"), BATCH * 5],
+    },
+    "one at a time at least 5×",
+    5,
+  );
   await sqlite.create("w");
   for (
     const [name, rival] of [
@@ -309,11 +313,16 @@ try {
       "plain scripts again": [plain, CYCLES * 2],
       "without tokens": [bare, CYCLES * 2],
     }, "agentq at most 1.25×");
-    await compare(`${title}: ${BATCH} at a time, per message`, {
-      "batches": [agentqBatch(redis, "q"), BATCH * 5],
-      "one at a time": [ours, CYCLES * 2],
-      "batches again": [agentqBatch(redis, "q"), BATCH * 5],
-    }, "one at a time at least 5×");
+    await compare(
+      `${title}: ${BATCH} at a time, per message`,
+      {
+        "batches": [agentqBatch(redis, "q"), BATCH * 5],
+        "one at a time": [ours, CYCLES * 2],
+        "batches again": [agentqBatch(redis, "q"), BATCH * 5],
+      },
+      "one at a time at least 5×",
+      5,
+    );
     const bull = await bullmq(port);
     if (bull) {
       await compare(`${title}: beside bullmq`, {
