@@ -1,13 +1,14 @@
 /**
  * This machine's own submissions, in the durable store: what a crash anywhere must not forget.
  *
- *     recorded (intent, durable) ──push──▶ ticket known (durable) ──result known──▶ removed
+ *     recorded (intent, durable) ──push──▶ ticket noted ──result known──▶ removed
  *         │ origin out of reach, --offline
  *         └──▶ kept ──claimed by one process──▶ since known ──push──▶ ticket known ──▶ removed
  *
  *     in the store:  pending │ claimed, owner: a process │ claimed, owner: {ticket} │ gone
  *
- * The ticket stands in the claim's note, not in the payload: that takes two syncs instead of five.
+ * The ticket of a submission that was kept stands in its claim's note. That of one which was pushed at
+ * once is noted beside the store (`ticket-notes.ts`), without a sync.
  *
  * `since` is the queue's head before the first attempt: an attempt that got through unseen can only be
  * among the tickets after it. A submission kept offline has none yet; so that two processes that
@@ -22,7 +23,7 @@ import { nodeFiles } from "../platform/files.ts";
 import type { Input } from "../platform/inputs.ts";
 import { syncElsewhere } from "../platform/sync-elsewhere.ts";
 import { storePaths } from "../store/layout.ts";
-import type { Claim, Json, Receipt, Store } from "../store/types.ts";
+import type { Claim, Json, MessageInfo, Receipt, Store } from "../store/types.ts";
 import {
   isGone,
   isOurs,
@@ -32,6 +33,8 @@ import {
   type SubmissionRecord,
   ticketIn,
 } from "./submission-record.ts";
+
+import { type TicketNotes, ticketNotes, ticketNotesDirectory } from "./ticket-notes.ts";
 
 export { draftOf, type SubmissionRecord } from "./submission-record.ts";
 
@@ -50,8 +53,8 @@ export interface Submissions {
   listed(): number;
   /** Records an intent. Durable when it returns. */
   record(record: SubmissionRecord): Promise<void>;
-  /** Records the ticket that a submission got. Durable when it returns. */
-  settle(record: SubmissionRecord, ticket: number): Promise<void>;
+  /** Notes the ticket that a submission got. A power cut may take that away. @throws `io-error` */
+  settle(record: SubmissionRecord, ticket: number): void;
   /** Forgets submissions whose result is known. */
   forget(records: readonly SubmissionRecord[]): Promise<void>;
   /**
@@ -96,7 +99,7 @@ export async function openSubmissions(stateDirectory: string): Promise<Submissio
   if (!hasPayloads(stateDirectory, root)) return null;
   const { openStore } = await import("../store/mod.ts");
   try {
-    return onStore(await openStore(root, { recoverStale: true }));
+    return onStore(await openStore(root, { recoverStale: true }), ticketNotes(stateDirectory));
   } catch (error) {
     // Begun by a process that was killed: nothing was ever recorded in it.
     if (isAgentqError(error, "init-incomplete", "store-missing")) return null;
@@ -112,6 +115,7 @@ export function submissionsInputs(stateDirectory: string): Input[] {
     ...[root, namespace, objects, format, state].map((path) => ["file", path] as const),
     ["text", format],
     ["text", state],
+    ["file", ticketNotesDirectory(stateDirectory)],
   ];
 }
 
@@ -139,7 +143,8 @@ export async function createSubmissions(stateDirectory: string): Promise<Submiss
     for (let attempt = 0;; attempt++) {
       try {
         const platform = { files: patientFiles };
-        return onStore(await openStore(root, { recoverStale: true, platform }));
+        const store = await openStore(root, { recoverStale: true, platform });
+        return onStore(store, ticketNotes(stateDirectory));
       } catch (error) {
         if (attempt >= 5) throw error;
         await initialise(initStore, root, error);
@@ -180,7 +185,7 @@ async function initialise(
   }
 }
 
-function onStore(store: Store): Submissions {
+function onStore(store: Store, notes: TicketNotes): Submissions {
   /** Takes hold of a submission for this process; null when another living one has it. */
   async function hold(id: string): Promise<Claim | null> {
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -200,14 +205,27 @@ function onStore(store: Store): Submissions {
 
   let listed = 0;
 
+  /** Notes are looked at where a claim doesn't say it. */
+  function knownTickets(infos: readonly MessageInfo[]) {
+    let noted: ReadonlyMap<string, number> | undefined;
+    const inClaims = new Map(infos.map(({ id, reference }) => [
+      id,
+      ticketIn(reference.owner ?? null),
+    ]));
+    return ({ id }: { readonly id: string }): number | null =>
+      inClaims.get(id) ?? (noted ??= notes.read()).get(id) ?? null;
+  }
+
   return {
     listed: () => listed,
     async list({ candidate, undelivered, before, except } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
       listed = all.length;
-      const infos = all.filter(({ id, reference }) => {
-        const ticket = ticketIn(reference.owner ?? null);
+      const ticketOf = knownTickets(all);
+      const infos = all.filter((info) => {
+        const { id } = info;
+        const ticket = ticketOf(info);
         return id.startsWith(prefix) && !(except && id === nameOf(except)) &&
           !(undelivered && ticket !== null) &&
           (before === undefined || (ticket !== null && ticket < before));
@@ -215,32 +233,31 @@ function onStore(store: Store): Submissions {
       if (infos.length === 0) return [];
       // Without the lock: listing never waits for a submission under way, nor makes it wait.
       const claims = await store.peek(QUEUE, { ids: infos.map(({ id }) => id) });
-      return claims.flatMap((claim) => recordOf(claim) ?? []);
+      return claims.flatMap((claim) => {
+        const record = recordOf(claim);
+        return record ? [{ ...record, ticket: record.ticket ?? ticketOf(claim.receipt) }] : [];
+      });
     },
     async record({ ticket: _none, ...record }) {
       await store.enqueue(QUEUE, nameOf(record), record as unknown as Json);
     },
-    async settle(record, ticket) {
-      const [claim] = await store.claim(QUEUE, { id: nameOf(record), owner: { ticket } });
-      if (!claim || ticketIn(claim.owner) === ticket) return;
-      // Another process was delivering it: it found the same ticket, by the submission's id.
-      await unlessStale(store.renew([claim.receipt], { ticket }));
-    },
+    settle: (record, ticket) => notes.write(nameOf(record), ticket),
     async forget(records) {
       const wanted = new Set(records.map(nameOf));
       if (wanted.size === 0) return;
-      const receipts: Receipt[] = [];
-      for (const { id, state, receipt } of await store.messages({ queue: QUEUE })) {
-        if (!wanted.has(id)) continue;
-        if (state === "claimed") receipts.push(receipt);
-        else {
-          for (const claim of await store.claim(QUEUE, { id, owner: owner() })) {
-            receipts.push(claim.receipt);
-          }
-        }
-      }
+      const found = (await store.messages({ queue: QUEUE })).filter(({ id }) => wanted.has(id));
+      const pending = found.filter(({ state }) => state === "pending").map(({ id }) => id);
+      const receipts: Receipt[] = [
+        ...found.filter(({ state }) => state === "claimed").map(({ receipt }) => receipt),
+        ...(pending.length === 0
+          ? []
+          : (await store.claim(QUEUE, { ids: pending, owner: owner() })).map(({ receipt }) =>
+            receipt
+          )),
+      ];
       // Stale: another process of ours has just done the same.
       if (receipts.length > 0) await unlessStale(store.ack(...receipts));
+      notes.remove(wanted);
     },
     async exclusively(wanted, deliver) {
       let claim = await hold(nameOf(wanted));

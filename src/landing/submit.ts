@@ -1,6 +1,7 @@
 /**
- * Submitting: the intent is durable before the push can be seen and the ticket after it, so that a rerun
- * after a crash anywhere finds its own ticket instead of making a second one.
+ * Submitting: the intent is durable before the push can be seen, and the ticket is noted after it. A rerun
+ * after a crash anywhere finds its own ticket, by that or by the submission's id, instead of making a
+ * second one.
  */
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
@@ -151,7 +152,11 @@ export async function submit(
   }
   const known = { ...record, ticket: numberOf(ticket) };
   // What isn't written down is found by its submission id, as after a crash at this point.
-  await submissions.settle(known, known.ticket).catch((error) => options.onNote?.(noteOf(error)));
+  try {
+    submissions.settle(known, known.ticket);
+  } catch (error) {
+    options.onNote?.(noteOf(error));
+  }
   return { ticket, record: known, fresh: true };
 }
 

@@ -167,6 +167,8 @@ export interface StorePlatform {
 export interface ClaimOptions {
   /** This message and no other. One that is claimed already is returned as it is. */
   id?: string;
+  /** These messages in one transaction, as `id` each; those that are gone are left out. */
+  ids?: readonly string[];
   /** At most so many of the oldest pending messages. Default 1. */
   count?: number;
   /** Kept with each claimed reference, at most 1 KiB as JSON. A function is asked under the lock. */

@@ -1,7 +1,7 @@
 /** Submissions survive whatever happens between the intent and the result, and are delivered once. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { openOrigin } from "../../src/git/origin.ts";
@@ -15,6 +15,8 @@ import {
   type Submissions,
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
+import { nameOf } from "../../src/landing/submission-record.ts";
+import { ticketNotesDirectory } from "../../src/landing/ticket-notes.ts";
 import { openStore } from "../../src/store/mod.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
@@ -350,3 +352,29 @@ for (const count of [2, 5]) {
     assert.equal((await submissions.list()).length, 1);
   });
 }
+
+test("a ticket that was noted and lost is found again, and many are forgotten at once", async () => {
+  const { state, queue, request, options, submissions, candidate } = await setting();
+  const { record } = await submit(queue, await readSnapshot(queue), request, place, options);
+  const [note] = readdirSync(ticketNotesDirectory(state));
+  assert.equal(note, `${candidate.slice(0, 16)}.${record.submission}.0`);
+  assert.deepEqual((await submissions.list()).map(({ ticket }) => ticket), [0]);
+  assert.deepEqual(await submissions.list({ undelivered: true }), []);
+  assert.equal((await submissions.list({ before: 1 })).length, 1);
+  // As a power cut leaves it: the note never lasted, or isn't one.
+  rmSync(ticketNotesDirectory(state), { recursive: true });
+  mkdirSync(ticketNotesDirectory(state));
+  writeFileSync(join(ticketNotesDirectory(state), `${nameOf(record)}.x`), "");
+  assert.deepEqual((await submissions.list()).map(({ ticket }) => ticket), [null]);
+  const again = await submit(queue, await readSnapshot(queue), request, place, options);
+  assert.equal(again.fresh, false);
+  assert.equal(again.ticket.message.ticket, 0);
+  for (let n = 0; n < 3; n++) {
+    await submit(queue, await readSnapshot(queue), request, place, { ...options, again: true });
+  }
+  const all = await submissions.list();
+  assert.deepEqual(all.map(({ ticket }) => ticket), [0, 1, 2, 3]);
+  await submissions.forget(all);
+  assert.deepEqual(await submissions.list(), []);
+  assert.deepEqual(readdirSync(ticketNotesDirectory(state)), [`${nameOf(record)}.x`]);
+});

@@ -51,6 +51,22 @@ describe("a message", () => {
     assert.deepEqual((await store.check()).findings, []);
   });
 
+  test("is claimed with others by name in one transaction, gone ones left out", async () => {
+    const store = await newStore();
+    await store.enqueueMany("jobs", ["a", "b", "c"].map((id) => ({ id, payload: id })));
+    await store.claim("jobs", { id: "c", owner: "earlier" });
+    const before = (await store.snapshot()).revision;
+    const claims = await store.claim("jobs", { ids: ["c", "gone", "a"], owner: "me" });
+    assert.deepEqual(claims.map(({ receipt, owner }) => [receipt.id, owner]), [
+      ["c", "earlier"],
+      ["a", "me"],
+    ]);
+    assert.equal((await store.snapshot()).revision, String(BigInt(before) + 1n));
+    assert.deepEqual((await store.claim("jobs", { count: 5 })).map(({ receipt }) => receipt.id), [
+      "b",
+    ]);
+  });
+
   test("carries how to read it, and its owner while claimed", async () => {
     const store = await newStore();
     await store.enqueue("jobs", "a", "AAEC", { encoding: "base64" });

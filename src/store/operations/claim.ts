@@ -7,22 +7,26 @@ import type { Claim, ClaimOptions, Json, Receipt, Reference } from "../types.ts"
 
 const MAX_OWNER_BYTES = 1024;
 
-/** Oldest pending → claimed. A message named by `id` that is claimed already is returned as it is. */
+/** Oldest pending → claimed. A message that is named and claimed already is returned as it is. */
 export async function claim(
   context: StoreContext,
   queue: string,
   options: ClaimOptions = {},
 ): Promise<Claim[]> {
   const { id, count = 1 } = options;
+  const ids = id === undefined ? options.ids : [id];
   assertQueueName(queue);
-  if (id !== undefined) assertId(id);
+  ids?.forEach(assertId);
   if (typeof options.owner !== "function") assertOwner(options.owner);
   return await transact(context, (transaction) => {
-    if (id === undefined) return takeOldest(transaction, queue, count, options.owner);
-    const slot = getSlot(transaction.state, queue, id);
-    if (slot.claimed !== null) return [handOut(transaction, queue, id, slot.claimed)];
-    if (slot.pending === null) return [];
-    return [take(transaction, queue, id, slot.pending, noteNow(options.owner))];
+    if (ids === undefined) return takeOldest(transaction, queue, count, options.owner);
+    return ids.flatMap((id) => {
+      const { claimed, pending } = getSlot(transaction.state, queue, id);
+      if (claimed !== null) return [handOut(transaction, queue, id, claimed)];
+      return pending === null
+        ? []
+        : [take(transaction, queue, id, pending, noteNow(options.owner))];
+    });
   });
 }
 
