@@ -4,6 +4,7 @@
  * ```text
  *  the tip has what was lost ─────────────────────────────────────────▶ forgiven
  *  conflict markers of the merge still stand in the tip ──────────────▶ not
+ *  they did, and the path was never whole since, nor deleted ─────────▶ not: what the tip lacks is the loss
  *  no later commit changes the path, but for its layout ──────────────▶ not
  *  one does: deletes or renames it, rewrites most of it,
  *            or reaches every place where something is lost ──────────▶ forgiven
@@ -14,7 +15,9 @@ import type { CommitReader } from "../git/history.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, sameVersion, type Version } from "./entry.ts";
 import type { Place } from "./gate-layout.ts";
+import { markersStand } from "./gate-markers.ts";
 import { commitTree, type JudgedLoss, moves } from "./gate-merge.ts";
+import type { Loss } from "./gate-path.ts";
 import { shared, wordCounts, wordList } from "./gate-words.ts";
 import { diffLines } from "./text/diff.ts";
 import { classifyLines, splitLines } from "./text/lines.ts";
@@ -23,14 +26,17 @@ import { treePaths } from "./tree-paths.ts";
 /** Less of a text's words than this are left: it was written anew. */
 const REWRITTEN = 0.5;
 
-/** Judges losses of the merge commit `merge` by `tip`, to which `later` commits lead from it. */
+/**
+ * Judges losses of the merge commit `merge` by `tip`, to which `later` commits lead from it: what of a loss
+ * stands there, or null.
+ */
 export function forgiveness(
   db: CommitReader,
   merge: Oid,
   tip: Oid,
   later: readonly { readonly oid: Oid; readonly parentOids: readonly Oid[] }[],
-): (loss: JudgedLoss) => boolean {
-  if (later.length === 0) return () => false;
+): (loss: JudgedLoss) => Loss | null {
+  if (later.length === 0) return (loss) => loss;
   const lookup = treePaths(db);
   const at = (commit: Oid, path: string): Version => lookup.at(commitTree(db, commit), path);
   const text = (version: Version): Uint8Array => db.read(version.oid).data;
@@ -49,16 +55,31 @@ export function forgiveness(
       return before.every((old) => !sameVersion(old, own) && !sameWords(old, own));
     });
 
-  return (loss) => {
+  /**
+   * A merge with markers in it was half-written. What came of it later is judged as if it were the merge; and
+   * that it was changed is no answer, as taking the markers out changes it.
+   */
+  const unmarked = (loss: JudgedLoss): Loss | null => {
     const merged = at(merge, loss.path);
     let now = at(tip, loss.path);
-    if (loss.kind === "markers") {
-      if (now.mode === 0) {
-        const differences = lookup.differences(commitTree(db, merge), commitTree(db, tip));
-        now = moves(db)(merged, differences)?.right ?? NOTHING;
-      }
-      return !isRegular(now.mode) || !linesStand(text(merged), loss.regions, text(now));
+    if (now.mode === 0) {
+      const differences = lookup.differences(commitTree(db, merge), commitTree(db, tip));
+      now = moves(db)(merged, differences)?.right ?? NOTHING;
     }
+    if (isRegular(now.mode) && markersStand(text(merged), loss.regions, text(now))) return loss;
+    const left = loss.again(commitTree(db, tip));
+    if (left === null || left.kind === "markers") return left;
+    // Deleted on purpose; or all of it stood there, and was changed later.
+    const wasWhole = ({ oid, parentOids }: (typeof later)[number]): boolean =>
+      !parentOids.some((parent) => sameVersion(at(parent, loss.path), at(oid, loss.path))) &&
+      at(oid, loss.path).mode !== 0 && loss.again(commitTree(db, oid)) === null;
+    if (left.kind === "missing" || later.some(wasWhole)) return null;
+    return { ...left, what: `${left.what}, now that its conflict markers are out` };
+  };
+
+  const isForgiven = (loss: JudgedLoss): boolean => {
+    const merged = at(merge, loss.path);
+    const now = at(tip, loss.path);
     const again = loss.again(commitTree(db, tip));
     if (again === null || !changes(loss.path)) return again === null;
     if (now.mode === 0) return merged.mode !== 0;
@@ -71,23 +92,11 @@ export function forgiveness(
     if (loss.places.length === 0) return loss.kind === "whole" && !isText(old);
     return reaches(old, current, loss.places);
   };
+
+  return (loss) => loss.kind === "markers" ? unmarked(loss) : isForgiven(loss) ? null : loss;
 }
 
 const isText = (data: Uint8Array): boolean => !data.subarray(0, 8000).includes(0);
-
-/** Whether one of the marker lines in the regions of `old` is a line of `now`. */
-function linesStand(old: Uint8Array, regions: readonly string[], now: Uint8Array): boolean {
-  const lines = (data: Uint8Array): string[] => Buffer.from(data).toString("latin1").split("\n");
-  const before = lines(old);
-  const markers = new Set<string>();
-  for (const region of regions) {
-    const [first, last] = region.split("-").map(Number) as [number, number];
-    for (const line of before.slice(first - 1, last)) {
-      if (/^([<>|=])\1{2}/.test(line)) markers.add(line.trimEnd());
-    }
-  }
-  return lines(now).some((line) => markers.has(line.trimEnd()));
-}
 
 /**
  * Whether what became of `old` changes words in each of the places, or in a line beside it. Word by word,

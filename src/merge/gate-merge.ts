@@ -66,6 +66,12 @@ export function compareMerge(
     };
   const find = moves(db);
   const elsewhere = wordsElsewhere(db, changes);
+  const parents = (): Version[] =>
+    changes.map(({ path }) => sources(path)).flatMap(({ base, ours, theirs }) => [
+      base,
+      ours,
+      theirs,
+    ]);
 
   const known = new Map<Oid, Difference[]>();
   const changesTo = (later: Oid): Difference[] => {
@@ -96,7 +102,7 @@ export function compareMerge(
           break;
         }
       }
-      const found = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])) }, {
+      const found = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])), parents }, {
         path,
         ...three,
         expected,

@@ -13,6 +13,7 @@
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
 import type { Place } from "./gate-layout.ts";
+import { newMarkerSets } from "./gate-markers.ts";
 import { BARELY, findTextLoss, isText, ranges, readTexts } from "./gate-texts.ts";
 import { shared, wordCounts, type WordSource } from "./gate-words.ts";
 import { cutLines, newMarkers, standsElsewhere, wordsKept } from "./survival.ts";
@@ -34,6 +35,8 @@ export interface PathContext {
   readonly db: ObjectReader;
   /** Words that the merge added to paths other than the one judged. */
   elsewhere(): WordSource;
+  /** What the parents have at all paths that the merge changed. */
+  parents(): readonly Version[];
 }
 
 export interface Loss {
@@ -106,9 +109,9 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     }
     return sameVersion(result, base) || sameVersion(result, kept)
       ? lost("back", deletedBy, "was deleted there and is back in the merge")
-      : null;
+      : markersInNew(context, versions, lost);
   }
-  if (!conflicted && expected.mode === 0) return null;
+  if (!conflicted && expected.mode === 0) return markersInNew(context, versions, lost);
 
   const marked = markersIn(context, versions, lost);
   if (marked) return marked;
@@ -194,14 +197,33 @@ function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Lo
   const { result, conflicted, base, ours, theirs, markerSize } = versions;
   if (!isText(context.db, result)) return null;
   const data = context.db.read(result.oid).data;
-  const sources = [base, ours, theirs].filter((version) => isText(context.db, version)).map(
-    (version) => context.db.read(version.oid).data,
-  );
+  const sources = contents(context, [base, ours, theirs]);
   const lines = newMarkers(data, sources, markerSize, conflicted);
-  if (lines.length === 0) return null;
-  return lost("markers", 0, "has conflict markers", {
-    regions: [`${lines[0]}-${lines[lines.length - 1]}`],
-  });
+  lines.push(...newMarkerSets(data, () => sources, markerSize).flat());
+  return lines.length > 0 ? marked(lines, lost) : null;
+}
+
+/** A file that the merge itself puts in: often a copy of a marked one, left over from settling it. */
+function markersInNew(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
+  if (!isText(context.db, versions.result)) return null;
+  const lines = newMarkerSets(
+    context.db.read(versions.result.oid).data,
+    () => contents(context, context.parents()),
+    versions.markerSize,
+  ).flat();
+  return lines.length > 0 ? marked(lines, lost) : null;
+}
+
+function contents({ db }: PathContext, versions: readonly Version[]): Uint8Array[] {
+  return versions.filter((version) => isText(db, version)).map(({ oid }) => db.read(oid).data);
+}
+
+function marked(lines: readonly number[], lost: Lost): Loss {
+  const [first, last] = lines.reduce(
+    ([low, high], line) => [Math.min(low, line), Math.max(high, line)],
+    [Infinity, 0],
+  );
+  return lost("markers", 0, "has conflict markers", { regions: [`${first}-${last}`] });
 }
 
 function findModeLoss(versions: PathVersions, lost: Lost): Loss | null {

@@ -14,6 +14,7 @@ import { compileWildmatch } from "../git/wildmatch.ts";
 import type { Oid } from "../git/types.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
 import { forgiveness } from "./gate-forgive.ts";
+import type { Loss } from "./gate-path.ts";
 import { mergeReport, refusalReport, type RefusedMerge } from "./gate-report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
@@ -83,9 +84,13 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
     };
   }
   const losses = compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options)
-    .filter(({ path }) => !declared(path));
+    .filter((loss) => counts(loss, declared));
   return losses.length === 0 ? { ok: true } : refuse("merge refused", [{ merge: null, losses }]);
 }
+
+/** Conflict markers are nobody's wish: declared or not, they aren't published. */
+const counts = ({ kind, path }: Loss, declared: (path: string) => boolean): boolean =>
+  kind === "markers" || !declared(path);
 
 /** The candidate's own merges, or null when nothing is wrong with them. */
 function inspectCandidate(
@@ -98,12 +103,13 @@ function inspectCandidate(
   const bad: RefusedMerge[] = [];
   for (const { oid, parentOids } of commits) {
     if (parentOids.length < 2) continue;
-    let losses = inspectMerge(db, graph, parentOids, commitTree(db, oid), options)
-      .filter(({ path }) => !declared(path));
-    if (losses.length === 0) continue;
+    const found = inspectMerge(db, graph, parentOids, commitTree(db, oid), options)
+      .filter((loss) => counts(loss, declared));
+    if (found.length === 0) continue;
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
-    const forgiven = forgiveness(db, oid, candidate, later);
-    losses = losses.filter((loss) => !forgiven(loss));
+    const standing = forgiveness(db, oid, candidate, later);
+    const losses = found.flatMap((loss) => standing(loss) ?? [])
+      .filter((loss) => counts(loss, declared));
     if (losses.length === 0) continue;
     const sides = parentOids.map((parent) => ({
       oid: parent,

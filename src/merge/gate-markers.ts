@@ -1,0 +1,61 @@
+/** Conflict markers in sets of three, commented out and indented ones too, and in files of their own. */
+import { Buffer } from "node:buffer";
+
+/** What may stand before a marker that somebody indented, quoted or commented out. */
+const BEFORE = "[ \\t#/*;%+>|!-]{0,16}?";
+
+/**
+ * Sets of markers, opened, parted and closed in this order and all after the same indent or comment sign, of
+ * which `sources` don't have the opening and the closing line: `[first, last]`, 1-based lines.
+ */
+export function newMarkerSets(
+  result: Uint8Array,
+  sources: () => readonly Uint8Array[],
+  size: number,
+): [first: number, last: number][] {
+  const text = plain(result);
+  if (!text.includes("<".repeat(size))) return [];
+  const marker = new RegExp(`^(${BEFORE})(<{${size}}|={${size}}|>{${size}})(?![<=>])(?: .*)?$`);
+  const open = new Map<string, { line: number; text: string; parted: boolean }>();
+  const sets: { first: number; last: number; opening: string; closing: string }[] = [];
+  text.split("\n").forEach((ended, i) => {
+    const line = ended.trimEnd();
+    const [, before, sign] = marker.exec(line) ?? [];
+    if (before === undefined || sign === undefined || before.endsWith(sign[0]!)) return;
+    const key = before.trimEnd();
+    const begun = open.get(key);
+    if (sign[0] === "<") open.set(key, { line: i + 1, text: line, parted: false });
+    else if (sign[0] === "=" && begun) begun.parted = true;
+    else if (sign[0] === ">" && begun) {
+      open.delete(key);
+      if (!begun.parted) return;
+      sets.push({ first: begun.line, last: i + 1, opening: begun.text, closing: line });
+    }
+  });
+  if (sets.length === 0) return [];
+  const known = new Set(sources().flatMap((source) => linesOf(source)));
+  return sets.filter(({ opening, closing }) => !known.has(opening) || !known.has(closing))
+    .map(({ first, last }) => [first, last]);
+}
+
+/** Whether one of the marker lines in the regions (`first-last`, 1-based) of `old` is a line of `now`. */
+export function markersStand(
+  old: Uint8Array,
+  regions: readonly string[],
+  now: Uint8Array,
+): boolean {
+  const before = linesOf(old);
+  const markers = new Set<string>();
+  const isMarker = new RegExp(`^${BEFORE}([<>|=])\\1{2}`);
+  for (const region of regions) {
+    const [first, last] = region.split("-").map(Number) as [number, number];
+    for (const line of before.slice(first - 1, last)) if (isMarker.test(line)) markers.add(line);
+  }
+  return linesOf(now).some((line) => markers.has(line));
+}
+
+const plain = (data: Uint8Array): string =>
+  Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
+
+const linesOf = (data: Uint8Array): string[] =>
+  plain(data).split("\n").map((line) => line.trimEnd());
