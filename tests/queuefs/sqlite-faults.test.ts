@@ -175,7 +175,7 @@ describe("SQLite", () => {
   test("what isn't there, isn't a file or is another program's database is said plainly", async () => {
     const dir = tempDir();
     assert.equal(await code(() => sqliteBackend(join(dir, "none.db"))), "backend-missing");
-    assert.equal(await code(() => sqliteBackend(dir)), "backend-denied");
+    assert.equal(await code(() => sqliteBackend(dir)), "io-error");
     const file = join(dir, "other.db");
     const other = new DatabaseSync(file);
     other.exec("CREATE TABLE customers (name)");

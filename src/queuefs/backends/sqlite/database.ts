@@ -4,13 +4,14 @@
  * bounded wait for other writers. Transactions are begun IMMEDIATE: a deferred one that turns into a
  * writer fails at once where another wrote in between, whatever the busy timeout.
  */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { AgentqError } from "../../../errors.ts";
 import { absolutePath } from "../../../platform/directory.ts";
 import { sqliteFault } from "./faults.ts";
-import { isCurrent, isSomethingElse, migrate } from "./schema.ts";
+import { danglingTarget, type FileIdentity, identityOf, requireSame } from "./place.ts";
+import { isCurrent, isSomethingElse, migrate, missingTables } from "./schema.ts";
 
 export interface SqliteOptions {
   /** Make the database where there is none. Otherwise `backend-missing`. */
@@ -19,7 +20,11 @@ export interface SqliteOptions {
   readonly busyTimeoutMs?: number;
 }
 
-/** A connection with its statements prepared once. */
+/**
+ * A connection with its statements prepared once. Each piece of work begins with a look whether the path
+ * still names the file that was opened, else `identity-changed`: an unlinked file goes on answering, and
+ * all it would say is how things stood when it was removed.
+ */
 export interface Database {
   readonly label: string;
   /** The statement for this SQL text, prepared on first use. */
@@ -38,25 +43,40 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
   const path = absolutePath(file);
   const label = `sqlite:${file}`;
   const busyTimeoutMs = options.busyTimeoutMs ?? 5000;
-  const isNew = !existsSync(path);
-  if (isNew && !options.create) {
-    throw new AgentqError("backend-missing", `there is no database ${path}`);
-  }
+  let identity: FileIdentity | null;
   let db: DatabaseSync | undefined;
   try {
+    const isNew = identityOf(path) === null;
     if (isNew) {
+      requireMayCreate(path, options.create ?? false);
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       makePrivate(path);
     }
+    identity = identityOf(path);
     db = new DatabaseSync(path);
     configure(db, label, busyTimeoutMs, options.create ?? false);
     // The database's own name: SQLite syncs its files, and the directory only for journals.
     if (isNew) syncDirectory(dirname(path));
+    if (identity === null) throw new AgentqError("backend-missing", `there is no database ${path}`);
+    requireSame(path, identity);
   } catch (error) {
+    // Before the files that are open are closed: they may be what there are too many of.
+    const fault = openFault(error, label, path);
     db?.close();
-    throw openFault(error, label, path);
+    throw fault;
   }
-  return connection(db, label);
+  return connection(db, label, path, identity);
+}
+
+/** Throws `backend-missing` where there is no database and none is to be made. */
+function requireMayCreate(path: string, create: boolean): void {
+  const target = danglingTarget(path);
+  if (target !== null) {
+    throw new AgentqError("backend-missing", `${path} is a link to ${target}, which isn't there`, {
+      hint: "Correct the link or remove it: no database is created through it.",
+    });
+  }
+  if (!create) throw new AgentqError("backend-missing", `there is no database ${path}`);
 }
 
 function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, create: boolean): void {
@@ -70,6 +90,10 @@ function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, creat
   retryWhileBusy(busyTimeoutMs, () => db.exec("PRAGMA journal_mode = WAL"));
   db.exec("PRAGMA synchronous = FULL");
   if (isCurrent(db)) return;
+  const missing = missingTables(db, create);
+  if (missing.length > 0) {
+    throw new AgentqError("backend-corrupt", `${label} has lost its table ${missing.join(", ")}`);
+  }
   if (!create && db.prepare("SELECT count(*) AS n FROM sqlite_master").get()?.n === 0) {
     throw new AgentqError("backend-missing", `${label} is empty`);
   }
@@ -83,31 +107,41 @@ function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, creat
   }
 }
 
-function connection(db: DatabaseSync, label: string): Database {
+function connection(
+  db: DatabaseSync,
+  label: string,
+  path: string,
+  identity: FileIdentity,
+): Database {
   const statements = new Map<string, StatementSync>();
   const sql = (text: string) => {
     let statement = statements.get(text);
     if (statement === undefined) statements.set(text, statement = db.prepare(text));
     return statement;
   };
+  let inTransaction = false;
   const run = <T>(work: () => T): T => {
     try {
+      if (!inTransaction) requireSame(path, identity);
       return work();
     } catch (error) {
-      throw sqliteFault(error, label);
+      throw sqliteFault(error, label, path);
     }
   };
   const transaction = <T>(begin: string, work: () => T): T => {
     let begun = false;
     try {
       sql(begin).run();
-      begun = true;
+      begun = inTransaction = true;
+      requireSame(path, identity); // Not before the wait for the lock.
       const result = work();
       sql("COMMIT").run();
       return result;
     } catch (error) {
       if (begun) rollback(db);
-      throw sqliteFault(error, label);
+      throw sqliteFault(error, label, path);
+    } finally {
+      inTransaction = false;
     }
   };
   return {
@@ -169,7 +203,7 @@ function syncDirectory(directory: string): void {
 }
 
 function openFault(error: unknown, label: string, path: string): unknown {
-  const fault = sqliteFault(error, label);
+  const fault = sqliteFault(error, label, path);
   const { code } = error as { code?: unknown };
   if (fault instanceof AgentqError || typeof code !== "string") return fault;
   return new AgentqError("io-error", `${path}: ${(error as Error).message}`, {

@@ -1,5 +1,6 @@
 /** SQLite's result codes as agentq's errors. */
 import { AgentqError, type ErrorCode } from "../../../errors.ts";
+import { whyNotOpened } from "./place.ts";
 
 /** Primary result codes; where the runtime gives none (Deno), SQLite's own words for them. */
 const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCode }[] = [
@@ -11,7 +12,7 @@ const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCod
   { codes: [13], words: /database or disk is full/, code: "backend-full" },
   {
     codes: [11, 26],
-    words: /malformed|file is not a database|malformed database schema/,
+    words: /malformed|file is not a database|malformed database schema|no such (table|column)/,
     code: "backend-corrupt",
   },
   {
@@ -22,15 +23,25 @@ const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCod
   { codes: [10], words: /disk I\/O error/, code: "backend-error" },
 ];
 
-/** The error to throw for one that `node:sqlite` threw; any other error comes back unchanged. */
-export function sqliteFault(error: unknown, label: string): unknown {
+const CAN_NOT_OPEN = { code: 14, words: /unable to open database/ };
+
+/**
+ * The error to throw for one that `node:sqlite` threw; any other error comes back unchanged.
+ * @param path the database's, to say why it couldn't be opened
+ */
+export function sqliteFault(error: unknown, label: string, path?: string): unknown {
   if (!(error instanceof Error)) return error;
   const { code, errcode } = error as { code?: unknown; errcode?: unknown };
   if (code !== "ERR_SQLITE_ERROR" && typeof errcode !== "number") return error;
   const primary = typeof errcode === "number" ? errcode & 0xff : -1;
+  // Beside the runtimes that give none, an error of the statement itself (1) is told by its words.
+  const byWords = primary === -1 || primary === 1;
   const fault = FAULTS.find(({ codes, words }) =>
-    codes.includes(primary) || (primary === -1 && words.test(error.message))
+    codes.includes(primary) || (byWords && words.test(error.message))
   );
+  const notOpened = primary === CAN_NOT_OPEN.code || CAN_NOT_OPEN.words.test(error.message);
+  const why = notOpened && path !== undefined ? whyNotOpened(path, error) : null;
+  if (why !== null) return why;
   return new AgentqError(fault?.code ?? "backend-error", `${label}: ${error.message}`, {
     cause: error,
     details: { backend: label, ...(primary >= 0 ? { sqlite: primary } : {}) },

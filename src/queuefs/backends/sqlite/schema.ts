@@ -82,12 +82,31 @@ export function isCurrent(db: DatabaseSync): boolean {
     hasOrderIndex(db);
 }
 
+const QUEUE_TABLES = ["queue_messages", "queue_metadata", "agentq_failed"];
+
 /** True when the database holds something, and none of it is a queue. */
 export function isSomethingElse(db: DatabaseSync): boolean {
   const names = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all().map(
     (row) => String(row.name),
   );
-  return names.length > 0 && !names.includes("queue_messages") && !names.includes("queue_metadata");
+  return names.length > 0 && !QUEUE_TABLES.some((name) => names.includes(name));
+}
+
+/**
+ * Tables that were there and aren't any more: making them anew would call a queue complete whose messages
+ * are gone. Databases that were used here have had all of them; what other programs made is completed,
+ * unless what would hold the messages is missing and `create` doesn't ask for it. Reads only.
+ */
+export function missingTables(db: DatabaseSync, create: boolean): string[] {
+  const names = new Set(
+    db.prepare("SELECT name FROM sqlite_master").all().map((row) => String(row.name)),
+  );
+  const columns = db.prepare(
+    "SELECT 1 FROM pragma_table_info('queue_messages') WHERE name = 'agentq_delivery'",
+  ).get();
+  const ours = names.has("agentq_failed") || columns !== undefined;
+  const wanted = ours ? QUEUE_TABLES : create || names.size === 0 ? [] : ["queue_messages"];
+  return wanted.filter((name) => !names.has(name));
 }
 
 /** Adds what is missing. Run it inside a write transaction. Changes no row of another program. */

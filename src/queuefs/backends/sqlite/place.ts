@@ -1,0 +1,98 @@
+/**
+ * The file that a database's path names: which one it is, whether it is still that one, and what stands
+ * in the way of opening it, about which SQLite says only that it can't.
+ *
+ * The file is looked at by its name and never opened here: closing a second descriptor of it would drop
+ * the locks that this process holds through SQLite.
+ */
+import {
+  accessSync,
+  closeSync,
+  constants,
+  lstatSync,
+  openSync,
+  readlinkSync,
+  statSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { AgentqError } from "../../../errors.ts";
+
+/** Device and inode. While a database is open, no other file can get its inode. */
+export interface FileIdentity {
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
+/** Which file `path` names now; null where there is none. Throws what the system says of the way there. */
+export function identityOf(path: string): FileIdentity | null {
+  const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? null : { dev: stat.dev, ino: stat.ino };
+}
+
+/** Throws `identity-changed` unless `path` still names the file that was opened. */
+export function requireSame(path: string, opened: FileIdentity): void {
+  let now: FileIdentity | null;
+  try {
+    now = identityOf(path);
+  } catch (cause) {
+    throw changed(path, "can't be reached any more", cause);
+  }
+  if (now !== null && now.ino === opened.ino && now.dev === opened.dev) return;
+  throw changed(path, now === null ? "was removed" : "was replaced by another file");
+}
+
+function changed(path: string, what: string, cause?: unknown): AgentqError {
+  return new AgentqError("identity-changed", `${path} ${what} while it was open`, {
+    hint: "Start again with the database that is meant; what was only in the old one went with it.",
+    details: { path },
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** The target of a symbolic link that leads nowhere; null for anything else. */
+export function danglingTarget(path: string): string | null {
+  try {
+    if (!lstatSync(path).isSymbolicLink()) return null;
+    return identityOf(path) === null ? readlinkSync(path) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Why a file can't be opened that SQLite couldn't open; null where nothing is found. */
+export function whyNotOpened(path: string, cause: unknown): AgentqError | null {
+  const io = (errno: string, problem: string, hint?: string) =>
+    new AgentqError("io-error", `${path}: ${problem}`, {
+      cause,
+      details: { path, errno },
+      ...(hint === undefined ? {} : { hint }),
+    });
+  const descriptors = outOfDescriptors();
+  if (descriptors !== null) return io(descriptors, "no file can be opened");
+  try {
+    if (statSync(path).isDirectory()) {
+      return io("EISDIR", "it is a directory", "Name a file: sqlite:FILE.");
+    }
+    accessSync(path, constants.R_OK | constants.W_OK);
+    accessSync(dirname(path), constants.W_OK | constants.X_OK); // For the log beside it.
+    return null;
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    // Permissions are what the backend's own code for a refusal says.
+    return code === "EACCES" || code === "EPERM" ? null : io(code, message);
+  }
+}
+
+/** EMFILE or ENFILE where this process can't open as many files as a database needs. */
+function outOfDescriptors(): string | null {
+  const opened: number[] = [];
+  try {
+    for (let n = 0; n < 3; n++) opened.push(openSync("/", "r"));
+    return null;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "EMFILE" || code === "ENFILE" ? code : null;
+  } finally {
+    for (const fd of opened) closeSync(fd);
+  }
+}
