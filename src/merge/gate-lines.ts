@@ -3,7 +3,7 @@
  *
  * ```text
  *  it stands in the result, or the other side has it ───────────────▶ kept
- *  a base line that the side edited ────────────────────────────────▶ judged with its hunk
+ *  a base line that the side edited (one for one) ──────────────────▶ judged with its hunk
  *  another number for the same name ────────────────────────────────▶ kept
  *  one of the words that only this side brought is there ───────────▶ kept: reworded, joined, moved
  *  its place has it with a new word, or as many words that are new ─▶ kept: adapted, written anew
@@ -12,7 +12,7 @@
  */
 import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
 import { type NumberedLines, numberedLines } from "./gate-numbers.ts";
-import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, countWords, shared, wordCounts, wordList } from "./gate-words.ts";
 import type { Change } from "./text/diff.ts";
 import type { Hunk } from "./text/hunks.ts";
 
@@ -29,7 +29,7 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
     const key = keys.side[i]!;
     if (known.keys.other.has(key) || known.keys.result.has(key) || !hasWord(side, i)) continue;
     const words = wordCounts(slice(side, i, 1));
-    const how = putIn(i, words);
+    const how = putIn(i);
     if (how === null || beside.numbered().has(i)) continue;
     if (isGone(layout, words, how, beside)) dropped.push(i);
   }
@@ -46,22 +46,70 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
 type PutIn = "alone" | "instead";
 
 /** Tells lines that the side put in from base lines that it edited. To be asked about lines in order. */
-function putInBySide(
-  { base, changes }: Layout,
-): (line: number, words: Counts) => PutIn | null {
+function putInBySide(layout: Layout): (line: number) => PutIn | null {
   let next = 0;
   let change: Change | undefined;
-  let replaced: Counts = new Map();
-  return (line, words) => {
+  let edited: EditedLines = { lines: new Set(), all: false };
+  return (line) => {
+    const { changes } = layout;
     while (next < changes.length && changes[next]!.newAt + changes[next]!.added <= line) next++;
     const found = changes[next];
     if (!found || found.newAt > line) return null;
     if (found.removed === 0) return "alone";
-    if (found !== change) replaced = wordCounts(slice(base, found.at, found.removed));
+    if (found !== change) edited = editedLines(layout, found);
     change = found;
-    const { found: same, total } = shared(words, replaced);
-    return same * 2 < total ? "instead" : null;
+    if (edited.lines.has(line)) return null;
+    return edited.all ? "alone" : "instead";
   };
+}
+
+interface EditedLines {
+  /** Lines of the side's text that are lines of the base, edited. */
+  readonly lines: ReadonlySet<number>;
+  /** Each of the base's lines there is one of them: the other lines came beside them. */
+  readonly all: boolean;
+}
+
+/**
+ * The lines of a change that edit what it replaces: half of their words are words of the base's lines there. Each
+ * word of the base is used once, by the line most alike, so that of several lines that came beside one of the base
+ * only one is that line.
+ */
+function editedLines({ base, side }: Layout, change: Change): EditedLines {
+  const replaced = wordCounts(slice(base, change.at, change.removed));
+  const left: Counts = new Map(replaced);
+  const same = new Map<string, number>();
+  let count = 0;
+  for (let i = change.at; i < change.at + change.removed; i++) {
+    const words = wordList(slice(base, i, 1)).join(" ");
+    if (words !== "") count++;
+    same.set(words, (same.get(words) ?? 0) + 1);
+  }
+  const lines = new Set<number>();
+  const use = (line: number, words: Counts): void => {
+    lines.add(line);
+    for (const [word, n] of words) left.set(word, Math.max(0, countOf(left, word) - n));
+  };
+  const others: { line: number; words: Counts; likeness: number }[] = [];
+  for (let line = change.newAt; line < change.newAt + change.added; line++) {
+    const list = wordList(slice(side, line, 1));
+    const words = countWords(list);
+    const key = list.join(" ");
+    const n = same.get(key) ?? 0;
+    if (n > 0) {
+      same.set(key, n - 1);
+      use(line, words);
+      continue;
+    }
+    const { found, total } = shared(words, replaced);
+    if (found * 2 >= total) others.push({ line, words, likeness: found / Math.max(1, total) });
+  }
+  others.sort((a, b) => b.likeness - a.likeness || a.line - b.line);
+  for (const { line, words } of others) {
+    const { found, total } = shared(words, left);
+    if (found * 2 >= total) use(line, words);
+  }
+  return { lines, all: lines.size >= count };
 }
 
 /** Whether the result, put together of all else that both sides have, would have these words no less. */
@@ -92,7 +140,10 @@ function isGone(layout: Layout, own: Counts, how: PutIn, beside: BesideHunk): bo
 interface BesideHunk {
   /** Whether a line that nobody had stands at the place, and is this one with some other, new words. */
   isAdapted(words: Counts): boolean;
-  /** Whether the other side put in, at the same place, a line with mostly these words, and it is there. */
+  /**
+   * Whether the other side put in, at the same place, a line with mostly these words, and it is there: with all of
+   * them, or with none but them. What has another word in a word's place is something else.
+   */
   isSaid(words: Counts): boolean;
   /** Lines of the side's that give a name another number than the result does. */
   numbered(): NumberedLines;
@@ -133,9 +184,18 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
   });
   return {
     isAdapted: (words) => alike(words, adapted()),
-    isSaid: (words) => alike(words, said()),
+    isSaid: (words) => {
+      const same = said().filter((line) => isWithin(words, line) || isWithin(line, words));
+      return alike(words, same);
+    },
     numbered: once(() => numberedLines(layout, hunk)),
   };
+}
+
+/** Whether all of these words are among those. */
+function isWithin(words: Counts, those: Counts): boolean {
+  for (const word of words.keys()) if (!those.has(word)) return false;
+  return true;
 }
 
 function once<T>(make: () => T): () => T {

@@ -30,8 +30,12 @@ export function wordList(data: Uint8Array): string[] {
 
 /** Words and how often they occur. */
 export function wordCounts(data: Uint8Array): Counts {
+  return countWords(wordList(data));
+}
+
+export function countWords(words: readonly string[]): Counts {
   const counts: Counts = new Map();
-  for (const word of wordList(data)) counts.set(word, (counts.get(word) ?? 0) + 1);
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
   return counts;
 }
 
