@@ -1,6 +1,6 @@
-/** Admitting a store: its four parts are what they were and belong together; the state is durable. */
+/** Admitting a store: its parts are what they were and belong together; the state is durable. */
 import { Buffer } from "node:buffer";
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { syncError } from "../platform/durable.ts";
 import type { FileStat } from "../platform/files.ts";
 import {
@@ -30,20 +30,41 @@ export interface Admitted extends KnownState {
 
 const MAX_FORMAT_BYTES = 4096;
 
-/** Root, namespace, format and state are this store's; the state is durable. */
+/** Root, namespace, format, state and objects are this store's; the state is durable. */
 export function admit(context: StoreContext): Admitted {
-  const { paths, policy, limits } = context;
+  const { paths, policy } = context;
   const { files } = context.platform;
   admitRoot(files, paths.root, policy);
   const namespace = admitDirectory(files, paths.namespace, policy);
   admitFormat(context);
+  const state = admitState(context);
+  admitObjects(context);
+  return { ...state, namespace };
+}
 
+/** Without it every payload would look lost, and through a link payloads would go elsewhere. */
+function admitObjects({ paths, policy, platform: { files } }: StoreContext): void {
+  try {
+    admitDirectory(files, paths.objects, policy);
+  } catch (error) {
+    if (!isAgentqError(error, "io-error") || error.details?.errno !== "ENOENT") throw error;
+    throw new AgentqError("store-invalid", `${paths.objects} is missing`, {
+      cause: error,
+      hint: "The payloads are gone: restore the directory from a copy.",
+      details: { path: paths.objects },
+    });
+  }
+}
+
+function admitState(context: StoreContext): KnownState {
+  const { paths, policy, limits } = context;
+  const { files } = context.platform;
   const known = context.trusted;
   const large = known !== null && known.stateFile.size >= LARGE_STATE_BYTES;
   const { maxStateBytes } = limits;
   let read = admitFile(files, paths.state, policy, maxStateBytes, large ? HEAD_BYTES : undefined);
   if (known !== null && isKnown(known, read, large)) {
-    return { ...known, namespace, stateFile: read.stat };
+    return { ...known, stateFile: read.stat };
   }
   if (large) read = admitFile(files, paths.state, policy, maxStateBytes);
   // Its writer may have died between the rename and the sync: only now will it last.
@@ -54,7 +75,7 @@ export function admit(context: StoreContext): Admitted {
   }
   const state = parsed(context, parseState, read.bytes, paths.state);
   if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
-  return { namespace, stateFile: read.stat, bytes: bytesToKnow([read.bytes]), state };
+  return { stateFile: read.stat, bytes: bytesToKnow([read.bytes]), state };
 }
 
 const LARGE_STATE_BYTES = 64 * 1024;

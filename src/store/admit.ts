@@ -7,7 +7,7 @@
  */
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
-import { type FileStat, type FileSystem, sameFile } from "../platform/files.ts";
+import { type FileKind, type FileStat, type FileSystem, sameFile } from "../platform/files.ts";
 import { DIRECTORY_MODE, FILE_MODE } from "./layout.ts";
 import type { StoreSite } from "./sites.ts";
 
@@ -105,9 +105,9 @@ export function admitFile(
 }
 
 /**
- * The file that was admitted before is still there, unchanged, by everything that lstat can tell. For
- * files that never change: one whose last change lies in the past can't have been replaced since by
- * another with the same inode and the same time of change.
+ * The file that was admitted before is still there, unchanged, by everything that lstat can tell. One
+ * whose last change lies in the past can't have been replaced since by another with the same inode and
+ * the same time of change.
  */
 export function isUnchanged(
   files: FileSystem<StoreSite>,
@@ -116,6 +116,18 @@ export function isUnchanged(
 ): boolean {
   const now = lstatOrNull(files, path);
   return now !== null && isAlike(now, admitted);
+}
+
+/**
+ * Throws `identity-changed` unless the name leads to the file that was admitted and nobody has written to
+ * it since, in place or otherwise.
+ */
+export function assertUnchanged(
+  files: FileSystem<StoreSite>,
+  path: string,
+  admitted: FileStat,
+): void {
+  if (!isUnchanged(files, path, admitted)) throw changed(path);
 }
 
 /** The same file, and nothing that a file system tells of it has changed. */
@@ -138,9 +150,13 @@ export function assertSame(
 }
 
 export function changed(path: string): AgentqError {
-  return new AgentqError("identity-changed", `${path} was replaced, linked or chmodded meanwhile`, {
-    details: { path },
-  });
+  return new AgentqError(
+    "identity-changed",
+    `${path} was replaced, changed, linked or chmodded meanwhile`,
+    {
+      details: { path },
+    },
+  );
 }
 
 function requireStat(files: FileSystem<StoreSite>, path: string): FileStat {
@@ -168,9 +184,14 @@ function assertFile(
 
 function assertKind(stat: FileStat, kind: "file" | "directory", path: string): void {
   if (stat.kind === kind) return;
-  throw new AgentqError("identity-changed", `${path} is a ${stat.kind}, not a ${kind}`, {
+  throw new AgentqError("identity-changed", `${path} is ${inWords(stat.kind)}, not a ${kind}`, {
     details: { path },
   });
+}
+
+/** What lies at a path, for messages. */
+export function inWords(kind: FileKind): string {
+  return kind === "other" ? "a special file (a FIFO, socket or device)" : `a ${kind}`;
 }
 
 function assertOurs(
@@ -192,7 +213,7 @@ function assertOwner(files: FileSystem<StoreSite>, stat: FileStat, path: string)
   throw new AgentqError(
     "identity-changed",
     `${path} belongs to user ${stat.uid}, not to ${files.uid}`,
-    { hint: "Run as the user that owns the store.", details: { path } },
+    { hint: "Run as the user that owns the store.", details: { path, uid: stat.uid } },
   );
 }
 

@@ -36,7 +36,7 @@ function audit(context: StoreContext): CheckReport {
       readJson(context, object);
     } catch (error) {
       if (!(error instanceof AgentqError)) throw error;
-      const level = isAgentqError(error, "payload-unreadable") ? "error" : "warning";
+      const level = isAgentqError(error, "io-error") && !isDenied(error) ? "warning" : "error";
       findings.push({ level, path: where, message: error.message });
     }
   }
@@ -69,6 +69,11 @@ function audit(context: StoreContext): CheckReport {
     findings,
     sound: findings.every(({ level }) => level !== "error"),
   };
+}
+
+/** Whoever else looks is refused too, unlike where something merely ran out here. */
+function isDenied({ details }: AgentqError): boolean {
+  return details?.errno === "EACCES" || details?.errno === "EPERM";
 }
 
 function auditNamespace(context: StoreContext): CheckFinding[] {

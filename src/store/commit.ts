@@ -9,7 +9,7 @@ import {
   type SyncRequest,
 } from "../platform/files.ts";
 import type { Admitted } from "./admission.ts";
-import { admitDirectory, assertSame, lstatOrNull } from "./admit.ts";
+import { assertSame, assertUnchanged, lstatOrNull } from "./admit.ts";
 import { assertHeld, type ExclusiveFile } from "./exclusive.ts";
 import { objectDirectory, payloadPath } from "./layout.ts";
 import { makeObjects } from "./payload.ts";
@@ -38,7 +38,8 @@ export async function commit(
     assertHeld(platform, lock);
     // A root swapped meanwhile shows here too: its namespace would be another.
     assertSame(files, paths.namespace, admitted.namespace);
-    assertSame(files, paths.state, admitted.stateFile);
+    // Written to in place, it would be another state: one that this change was not made on.
+    assertUnchanged(files, paths.state, admitted.stateFile);
     // The old state is kept from being freed until the new one lasts: a power cut in between may bring
     // it back, and freeing takes time.
     old = files.hold(paths.state, admitted.stateFile.dev);
@@ -75,7 +76,7 @@ async function write(
   objects: ReadonlyMap<Token, Uint8Array>,
   state: readonly Uint8Array[],
 ): Promise<FileStat> {
-  const { paths, policy } = context;
+  const { paths } = context;
   const { files } = context.platform;
   const { path: temp, fd } = lock.announcement!;
   if (objects.size === 0) {
@@ -87,7 +88,6 @@ async function write(
     }
     return fstat(files, lock);
   }
-  admitDirectory(files, paths.objects, policy);
   const all = [...objects];
   for (let from = 0; from < all.length; from += MAX_OPEN) {
     const made = await makeObjects(files, paths, all.slice(from, from + MAX_OPEN));

@@ -13,7 +13,7 @@ import { dirname, join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
-import { admitRoot, lstatOrNull } from "./admit.ts";
+import { admitRoot, inWords, lstatOrNull } from "./admit.ts";
 import { describeOwner, findLocks } from "./stale.ts";
 import { releaseLeftovers, releaseOrKeep, tryExclusive } from "./exclusive.ts";
 import { holderLiveness } from "./observed-lock.ts";
@@ -96,7 +96,7 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
   const stat = lstatOrNull(files, root);
   if (stat !== null) {
     if (stat.kind === "directory") return false;
-    throw new AgentqError("identity-changed", `${root} is a ${stat.kind}, not a directory`, {
+    throw new AgentqError("identity-changed", `${root} is ${inWords(stat.kind)}, not a directory`, {
       hint: "Name a directory, not a link to one.",
       details: { path: root },
     });

@@ -4,7 +4,7 @@ import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
 import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
 import { isInteger, isText, nullable, shape, textLike } from "../platform/shapes.ts";
-import { lstatOrNull } from "./admit.ts";
+import { inWords, lstatOrNull } from "./admit.ts";
 import { announcements } from "./announcements.ts";
 import type { StorePlatform } from "./types.ts";
 
@@ -45,7 +45,7 @@ export function observeLock(platform: StorePlatform, path: string): ObservedLock
   const stat = lstatOrNull(files, path);
   if (stat === null) return null;
   if (stat.kind !== "file") {
-    throw new AgentqError("identity-changed", `${path} is a ${stat.kind}, not a lock file`);
+    throw new AgentqError("identity-changed", `${path} is ${inWords(stat.kind)}, not a lock file`);
   }
   let text = "";
   try {

@@ -106,12 +106,6 @@ function readValidFiles(
   const format = parseFormat(decode(file.bytes), paths.format);
   // Everything once as every transaction will do it, with the modes that the store asks for.
   const { stateFile, bytes, state } = admit(makeContext(paths, platform, wait, {}, format));
-  if (lstatOrNull(files, paths.objects) === null) {
-    throw new AgentqError("store-invalid", `${paths.objects} is missing`, {
-      hint: "The payloads are gone: restore the directory from a copy.",
-      details: { path: paths.objects },
-    });
-  }
   return { format, trusted: { stateFile, bytes, state } };
 }
 

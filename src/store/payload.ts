@@ -1,5 +1,5 @@
 /** Payloads: the caller's JSON, serialised once, kept byte for byte in an object of its own. */
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import type { Descriptor, FileSystem } from "../platform/files.ts";
 import { type AdmissionPolicy, admitDirectory, admitFile } from "./admit.ts";
@@ -144,8 +144,10 @@ function makeObjectDirectory(files: FileSystem<StoreSite>, directory: string): v
 }
 
 /**
- * Reads one payload whole. `payload-unreadable` when the object is missing, damaged or not ours;
- * `io-error` when this process merely couldn't read it (EMFILE, EACCES, …) and may later.
+ * Reads one payload whole. `payload-unreadable` when the object is missing, damaged or swapped for
+ * something else. What is a fault of the surroundings, strikes many and can be put right is thrown as
+ * it is: wrong permissions (`mode-unsupported`), another owner (`identity-changed`), and `io-error`
+ * when this process merely couldn't read it (EMFILE, EACCES, …).
  */
 export function readObject(
   files: FileSystem<StoreSite>,
@@ -158,6 +160,7 @@ export function readObject(
     admitDirectory(files, objectDirectory(paths, object), policy);
     return admitFile(files, payloadPath(paths, object), policy, limit).bytes;
   } catch (error) {
+    if (isOfTheSurroundings(error)) throw error;
     const errno = error instanceof AgentqError ? error.details?.errno : errnoOf(error);
     // A bad sector won't heal, and must not block the messages behind it.
     const lasting = errno === undefined || errno === "ENOENT" || errno === "EIO";
@@ -168,4 +171,10 @@ export function readObject(
       details: { object, ...(errno === undefined ? {} : { errno }) },
     });
   }
+}
+
+/** Modes and owners are what a whole tree of files loses at once: by a copy, a restore, a chmod -R. */
+function isOfTheSurroundings(error: unknown): boolean {
+  return isAgentqError(error, "mode-unsupported") ||
+    (isAgentqError(error, "identity-changed") && error.details?.uid !== undefined);
 }

@@ -71,6 +71,10 @@ describe("files changed under a running transaction", () => {
     },
     "state.json chmodded": (namespace) => chmodSync(join(namespace, "state.json"), 0o644),
     "state.json removed": (namespace) => rmSync(join(namespace, "state.json")),
+    "state.json written over in place": (namespace) => {
+      const state = join(namespace, "state.json");
+      writeFileSync(state, readFileSync(state));
+    },
     "the namespace swapped": (namespace) => {
       renameSync(namespace, `${namespace}.old`);
       mkdirSync(namespace, { mode: 0o700 });
@@ -259,7 +263,6 @@ describe("a payload that can't be read", () => {
       rmSync(join(directory, "payload.json"));
       symlinkSync("/etc/hostname", join(directory, "payload.json"));
     },
-    "chmodded": (directory) => chmodSync(join(directory, "payload.json"), 0o640),
     "too large": (directory) => truncateSync(join(directory, "payload.json"), 17 * 1024 * 1024),
   };
   for (const [what, damage] of Object.entries(damages)) {
@@ -276,6 +279,49 @@ describe("a payload that can't be read", () => {
       await store.quarantine(claims[0]!.receipt, { reason: "unreadable" });
       await store.ack(claims[1]!.receipt);
       assert.equal((await store.failed.show("bad")).claim.unreadable?.code, "payload-unreadable");
+    });
+  }
+
+  const faults: Record<string, (objects: string, one: string) => void> = {
+    "one payload chmodded": (_, one) => chmodSync(join(one, "payload.json"), 0o640),
+    "one payload without any permission": (_, one) => chmodSync(join(one, "payload.json"), 0),
+    "one payload's directory chmodded": (_, one) => chmodSync(one, 0o755),
+    "objects/ chmodded": (objects) => chmodSync(objects, 0o755),
+    "objects/ a symlink": (objects) => {
+      renameSync(objects, `${objects}.real`);
+      symlinkSync("objects.real", objects);
+    },
+    "objects/ gone": (objects) => renameSync(objects, `${objects}.real`),
+  };
+  for (const [what, fault] of Object.entries(faults)) {
+    test(`(${what}: a fault around it) is refused with nothing changed, and is found by check`, async () => {
+      const { namespace, store } = await newStore();
+      const held = await store.enqueue("jobs", "held", 0);
+      const [claim] = await store.claim("jobs");
+      const { object } = await store.enqueue("jobs", "first", 1);
+      await store.enqueue("jobs", "second", 2);
+      const state = readFileSync(join(namespace, "state.json"), "utf8");
+      const objects = join(namespace, "objects");
+      fault(objects, join(objects, object));
+      const refused = what.includes("chmodded") || what.includes("permission")
+        ? "mode-unsupported"
+        : what.includes("symlink")
+        ? "identity-changed"
+        : "store-invalid";
+      await assert.rejects(store.claim("jobs", { count: 2 }), { code: refused });
+      const ending = { how: "ack", receipt: claim!.receipt } as const;
+      await assert.rejects(store.finishAndClaim("jobs", [ending]), { code: refused });
+      await assert.rejects(store.peek("jobs"), { code: refused });
+      if (what.includes("objects/")) {
+        await assert.rejects(store.ack(held), { code: refused });
+        await assert.rejects(store.enqueue("jobs", "third", 3), { code: refused });
+        await assert.rejects(store.check(), { code: refused });
+      } else {
+        const { sound, findings } = await store.check();
+        assert.deepEqual([sound, findings.map(({ level }) => level)], [false, ["error"]]);
+      }
+      assert.equal(readFileSync(join(namespace, "state.json"), "utf8"), state);
+      assert.equal((await store.failed.list().catch(() => [])).length, 0);
     });
   }
 
