@@ -3,13 +3,9 @@
  * counts an attempt. It runs in a process group that ends with it and with this process.
  */
 import { Buffer } from "node:buffer";
-import { accessSync, constants, statSync } from "node:fs";
-import { join } from "node:path";
-import process from "node:process";
-import { AgentqError } from "../errors.ts";
 import { currentDirectory } from "../platform/directory.ts";
 import { runCommand } from "../platform/process.ts";
-import { quoted } from "./names.ts";
+import { requireProgram } from "./command-program.ts";
 import type { Handler } from "./worker.ts";
 
 export interface CommandHandlerOptions {
@@ -21,7 +17,8 @@ export interface CommandHandlerOptions {
 
 /**
  * Makes the handler for `argv`. The program sees AGENTQ_QUEUE, AGENTQ_MESSAGE_ID and AGENTQ_ATTEMPT.
- * Throws `command-not-started` at once where there is no such program, before a message is taken.
+ * Throws `command-not-started` at once where it can't be run, before a message is taken; the handler
+ * throws it, which ends the worker, where the program has gone since.
  */
 export function commandHandler(
   queue: string,
@@ -29,11 +26,9 @@ export function commandHandler(
   options: CommandHandlerOptions = {},
 ): Handler {
   const program = argv[0] ?? "";
-  if (!isProgram(program)) {
-    throw new AgentqError("command-not-started", `there is no program ${quoted(program)}`);
-  }
   const command = `exec ${argv.map(shellWord).join(" ")}`;
   const { cwd = currentDirectory(), timeoutMs = Infinity, onOutput } = options;
+  requireProgram(program, cwd);
   return async ({ id, data }, { signal, attempt }) => {
     const result = await runCommand(command, {
       cwd,
@@ -44,6 +39,8 @@ export function commandHandler(
       ...(onOutput ? { onOutput } : {}),
     });
     if (result.exit === 0 && !result.timedOut) return;
+    // What the shell says of a program that it couldn't run; programs may say it themselves.
+    if (result.exit === 126 || result.exit === 127) requireProgram(program, cwd);
     const how = result.timedOut
       ? `killed after ${timeoutMs / 1000} s`
       : result.exit === null
@@ -57,21 +54,6 @@ export function commandHandler(
 /** For `sh`: everything inside single quotes is itself. */
 function shellWord(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
-function isProgram(program: string): boolean {
-  if (program === "" || program.includes("\0")) return false;
-  const places = program.includes("/")
-    ? [program]
-    : (process.env.PATH ?? "").split(":").map((directory) => join(directory || ".", program));
-  return places.some((place) => {
-    try {
-      accessSync(place, constants.X_OK);
-      return statSync(place).isFile();
-    } catch {
-      return false;
-    }
-  });
 }
 
 function lastLine(output: Uint8Array): string {

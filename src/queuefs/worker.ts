@@ -63,6 +63,7 @@ export function startWorker(
   };
   const tellError = (error: unknown) => tell({ type: "error", error });
   const endings = createEndings(leaseMs);
+  let fatal: { error: unknown } | null = null;
   const hands = createHands({
     handler,
     maxAttempts,
@@ -71,6 +72,10 @@ export function startWorker(
     endings,
     stopping: stopping.signal,
     tell,
+    broken: (error) => {
+      fatal ??= { error };
+      stopping.abort();
+    },
     wake,
   });
   const { held } = hands;
@@ -145,7 +150,6 @@ export function startWorker(
     const endRenewal = every(Math.max(1, leaseMs / 3), renewAll, tellError);
     const endRecovery = every(leaseMs, recover, tellError);
     const yieldNow = yielding();
-    let fatal: { error: unknown } | null = null;
     try {
       let [idle, errors] = [0, 0];
       let first = true;

@@ -1,7 +1,7 @@
 /** Workers, named queues, waits and counters. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { readdirSync } from "node:fs";
+import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
@@ -178,9 +178,8 @@ describe("startWorker()", () => {
       leaseMs: 400,
       onEvent: (event) => event.type === "error" ? errors.push(String(event.error)) : 0,
     });
-    await until(() => errors.length === 1);
+    await until(() => errors.length === 1 && worker.metrics.processed === 2);
     assert.match(errors[0]!, /no dead letters today/);
-    assert.equal(worker.metrics.processed, 2);
     assert.equal(worker.metrics.stale_count, 0);
     await worker.stop();
     assert.deepEqual((await backend.messages("q")).map(({ data }) => text(data!)), ["bad"]);
@@ -450,6 +449,61 @@ describe("commandHandler()", () => {
         (error: unknown) => error instanceof AgentqError && error.code === "command-not-started",
       );
     }
+  });
+});
+
+describe("a program that can't be run", () => {
+  const script = (first: string, mode = 0o755) => {
+    const file = join(tempDir(), "handle.sh");
+    writeFileSync(file, `${first}\nexit 0\n`);
+    chmodSync(file, mode);
+    return file;
+  };
+  const refused = (program: string, words: RegExp) =>
+    assert.throws(() => commandHandler("q", [program]), {
+      code: "command-not-started",
+      message: words,
+    });
+
+  test("is refused before a message is taken, each with its reason", () => {
+    refused("/no/such", /there is no program "\/no\/such"/);
+    refused("/etc/passwd", /"\/etc\/passwd" is there, but can't be executed/);
+    refused(script("#!/bin/sh", 0o644), /handle\.sh" is there, but can't be executed/);
+    refused("/", /is a directory, not a program/);
+    refused(script("#!/no/interp"), /there is no interpreter "\/no\/interp"/);
+    refused(script("#! /no/interp -x"), /there is no interpreter "\/no\/interp"/);
+    refused(script("#!/bin/sh\r"), /there is no interpreter "\/bin\/sh\\r"/);
+    refused(script(`#!${script("#!/no/interp")}`), /there is no interpreter "\/no\/interp"/);
+    refused(script("#!/usr/bin/env no-such-interp"), /there is no interpreter "no-such-interp"/);
+    refused(script("#!/usr/bin/env -S no-such-interp -x"), /no interpreter "no-such-interp"/);
+    for (const first of ["#!/bin/sh", "#! /usr/bin/env sh", "#!/usr/bin/env -S sh -e", "true"]) {
+      commandHandler("q", [script(first)]);
+    }
+  });
+
+  test("any more ends the worker and costs no message an attempt", async () => {
+    const backend = await filled("a", "b", "c");
+    const program = script("#!/bin/sh");
+    const handler = commandHandler("q", [program]);
+    rmSync(program);
+    const worker = startWorker(backend, "q", handler, { ...FAST, maxAttempts: 1, concurrency: 2 });
+    await assert.rejects(worker.done, { code: "command-not-started" });
+    assert.deepEqual(await backend.failed.list("q"), []);
+    const left = await backend.dequeue("q", { owner: workerOwner(), leaseMs: 1000, count: 5 });
+    assert.deepEqual(left.map(({ data, attempts }) => [text(data), attempts]), [
+      ["a", 0],
+      ["b", 0],
+      ["c", 0],
+    ]);
+  });
+
+  test("is told from one that exits with the shell's own status", async () => {
+    const handler = commandHandler("q", ["sh", "-c", "exit 127"]);
+    const context = { signal: new AbortController().signal, attempt: 1 };
+    const message = { id: "m", data: bytes(""), lease: "", attempts: 0 };
+    await assert.rejects(async () => await handler(message, context), {
+      message: "exit status 127",
+    });
   });
 });
 

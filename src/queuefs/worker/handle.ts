@@ -1,4 +1,5 @@
 /** The messages in a worker's hands: each is handled, and then settled by what its handler did. */
+import { type AgentqError, isAgentqError } from "../../errors.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { type Backoff, backoffMs } from "../backoff.ts";
 import type { Delivery, Ending, LeaseReceipt } from "../contract.ts";
@@ -35,6 +36,8 @@ export interface HandsOptions {
   /** Aborted when the worker stops: nothing waits for its backoff any more. */
   readonly stopping: AbortSignal;
   readonly tell: (event: WorkerEvent) => void;
+  /** No message can be handled here: the worker is to end with this error. */
+  readonly broken: (error: AgentqError) => void;
   /** Something may be to do. */
   readonly wake: () => void;
 }
@@ -44,7 +47,7 @@ export function receiptOf({ id, lease }: Delivery): LeaseReceipt {
 }
 
 export function createHands(options: HandsOptions): Hands {
-  const { handler, maxAttempts, backoff, metrics, endings, stopping, tell, wake } = options;
+  const { handler, maxAttempts, backoff, metrics, endings, stopping, tell, broken, wake } = options;
   const held = new Map<string, Held>();
   const tasks = new Set<Promise<void>>();
   let running = 0;
@@ -98,12 +101,15 @@ export function createHands(options: HandsOptions): Hands {
     }
     tell({ type: "started", id: delivery.id, attempt });
     let reason: string | null = null;
+    let unable: AgentqError | null = null;
     try {
       await handler(delivery, { signal: abort.signal, attempt });
     } catch (error) {
       reason = error instanceof Error ? error.message : String(error);
+      unable = isLasting(error) ? error : null;
     }
     running--;
+    if (unable !== null) broken(unable);
     if (one.lost) {
       metrics.stale_count++;
       return tell({ type: "lost", id: delivery.id });
@@ -113,7 +119,7 @@ export function createHands(options: HandsOptions): Hands {
       metrics.processed++;
       return tell({ type: "acked", id: delivery.id });
     }
-    if (abort.signal.aborted) return await release(delivery);
+    if (unable !== null || abort.signal.aborted) return await release(delivery);
     metrics.error_count++;
     if (attempt >= maxAttempts) await giveUp(one, reason);
     else await tryAgain(one, reason, attempt);
@@ -146,4 +152,12 @@ export function createHands(options: HandsOptions): Hands {
     begin,
     release: (delivery) => track(release(delivery), () => {}),
   };
+}
+
+/** What a system that is short of something says for now. */
+const SHORT_OF: readonly unknown[] = ["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"];
+
+/** True for a handler's program that can't be started: not the message's doing, and no attempt at it. */
+function isLasting(error: unknown): error is AgentqError {
+  return isAgentqError(error, "command-not-started") && !SHORT_OF.includes(error.details?.errno);
 }

@@ -3,7 +3,11 @@ import type { Backoff } from "../backoff.ts";
 import type { Delivery, Recovered } from "../contract.ts";
 import type { WorkerMetrics } from "../metrics.ts";
 
-/** Handles one message. Returning acknowledges it; throwing counts an attempt. */
+/**
+ * Handles one message. Returning acknowledges it; throwing counts an attempt. Throwing
+ * `command-not-started` says that no message can be handled here: this one is given back, uncounted, and
+ * the worker ends with that error.
+ */
 export type Handler = (message: Delivery, context: HandlerContext) => Promise<void> | void;
 
 export interface HandlerContext {

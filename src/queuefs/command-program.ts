@@ -1,0 +1,109 @@
+/** Whether a program can be run, looked up before a message is taken: `sh` would say so once for each. */
+import { Buffer } from "node:buffer";
+import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import process from "node:process";
+import { AgentqError } from "../errors.ts";
+import { quoted } from "./names.ts";
+
+/** As the system reads of a script's first line. */
+const FIRST_LINE_BYTES = 256;
+/** Interpreters may be scripts themselves, and so on, to the depth at which the system gives up. */
+const MAX_DEPTH = 4;
+
+/** Throws `command-not-started`, saying what is wrong, unless `program` can be run in `cwd`. */
+export function requireProgram(program: string, cwd: string): void {
+  const found = find(program, cwd);
+  if (typeof found === "string") return requireInterpreter(program, found, cwd, MAX_DEPTH);
+  switch (found?.problem) {
+    case undefined:
+      throw notStarted(`there is no program ${quoted(program)}`);
+    case "directory":
+      throw notStarted(`${quoted(program)} is a directory, not a program`);
+    case "mode":
+      throw notStarted(
+        `${quoted(program)} is there, but can't be executed`,
+        "Make it executable (chmod +x), or name the program that reads it: -- sh FILE.",
+      );
+  }
+}
+
+/** The file that is run, or why the one that is there can't be; null where there is none. */
+function find(
+  program: string,
+  cwd: string,
+): string | { problem: "directory" | "mode" } | null {
+  if (program === "" || program.includes("\0")) return null;
+  const places = program.includes("/")
+    ? [resolve(cwd, program)]
+    : (process.env.PATH ?? "").split(":").map((directory) => resolve(cwd, directory, program));
+  let problem: "directory" | "mode" | undefined;
+  for (const place of places) {
+    try {
+      const stat = statSync(place);
+      if (!stat.isFile()) problem ??= "directory";
+      else {
+        problem = "mode";
+        accessSync(place, constants.X_OK);
+        return place;
+      }
+    } catch {
+      // Not here.
+    }
+  }
+  // On PATH a directory of the name is none of what is meant.
+  if (problem === undefined || (problem === "directory" && !program.includes("/"))) return null;
+  return { problem };
+}
+
+/** A script whose interpreter isn't there is reported by the system as if itself weren't. */
+function requireInterpreter(program: string, file: string, cwd: string, depth: number): void {
+  const words = depth > 0 ? interpreterOf(file) : null;
+  if (words === null) return;
+  const interpreter = words[0]!;
+  const found = find(interpreter.includes("/") ? interpreter : `./${interpreter}`, cwd);
+  if (typeof found !== "string") throw noInterpreter(program, interpreter);
+  const named = basename(interpreter) === "env" ? namedToEnv(words.slice(1)) : null;
+  if (named !== null && typeof find(named, cwd) !== "string") throw noInterpreter(program, named);
+  requireInterpreter(program, found, cwd, depth - 1);
+}
+
+/** The words after `#!`; null where the file begins with something else or can't be read. */
+function interpreterOf(file: string): string[] | null {
+  const head = Buffer.alloc(FIRST_LINE_BYTES);
+  let length: number;
+  try {
+    const fd = openSync(file, "r");
+    try {
+      length = readSync(fd, head, 0, head.length, 0);
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return null; // What may be executed need not be readable.
+  }
+  const [first = ""] = head.subarray(0, length).toString("latin1").split("\n", 1);
+  if (!first.startsWith("#!")) return null;
+  const words = first.slice(2).split(/[ \t]+/).filter((word) => word !== "");
+  return words.length === 0 ? null : words;
+}
+
+/** The program that `env` is to run, where that is plain to see. */
+function namedToEnv(words: readonly string[]): string | null {
+  for (const word of words) {
+    if (word === "-S" || word === "-i" || /^\w+=/.test(word)) continue;
+    return word.startsWith("-") ? null : word;
+  }
+  return null;
+}
+
+function noInterpreter(program: string, interpreter: string): AgentqError {
+  return notStarted(
+    `${quoted(program)} can't be run: there is no interpreter ${quoted(interpreter)}`,
+    "Install the interpreter, or correct the script's first line.",
+  );
+}
+
+function notStarted(message: string, hint?: string): AgentqError {
+  return new AgentqError("command-not-started", message, hint === undefined ? {} : { hint });
+}
