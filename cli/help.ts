@@ -19,13 +19,16 @@ function flagRow(flag: FlagSpec): readonly [string, string] {
   return [left, `${flag.description}${standard}`];
 }
 
-/** `agentq submit [flags]`, `agentq queue ack NAME ID…`. */
+/** `agentq submit [flags]`, `agentq queue ack NAME ID… [flags]`, `agentq queue work NAME [flags] -- CMD…`. */
 export function usageLine(spec: CommandSpec): string {
   const words = (spec.arguments ?? []).map((one) => {
     const name = `${one.name.toUpperCase()}${one.variadic ? "…" : ""}`;
     return one.required ? name : `[${name}]`;
   });
-  return ["agentq", ...spec.path, ...words, "[flags]"].join(" ");
+  // Flags stand in front of another program's words: behind them they are its own.
+  if (spec.program) words.splice(-1, 0, "[flags] --");
+  else words.push("[flags]");
+  return ["agentq", ...spec.path, ...words].join(" ");
 }
 
 /** The help of one command. */

@@ -58,6 +58,8 @@ export interface CommandSpec {
   readonly load: () => Promise<CommandModule>;
   /** Over in milliseconds, unless it comes to landing: compiling its code would cost more than it gives. */
   readonly brief?: boolean;
+  /** The last argument is another program and its words, which stand after `--`. */
+  readonly program?: boolean;
   /** Words after the arguments belong to another program: flags among them are left alone. */
   readonly passThrough?: boolean;
 }

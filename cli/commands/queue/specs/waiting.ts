@@ -125,6 +125,7 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
         description: "when stopped, let programs run for S more seconds",
       },
     ],
+    program: true,
     examples: ["agentq queue work jobs --concurrency 4 -- ./handle.sh"],
     load: from(() => import("../work.ts"), "work"),
   },
