@@ -1,9 +1,13 @@
 /** A read-only audit: everything a person should know about a store, changing nothing. */
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { decode } from "./admission.ts";
+import { admitFile } from "./admit.ts";
 import { isProcessAlive } from "../platform/host.ts";
 import { allAnnouncements } from "./announcements.ts";
 import { holderLiveness } from "./observed-lock.ts";
+import { duplicateName } from "./duplicates.ts";
+import { decodePayload } from "./encoding.ts";
 import { LOCK_NAME, TOKEN_PATTERN } from "./layout.ts";
 import { readState } from "./inspect.ts";
 import { readObject } from "./payload.ts";
@@ -31,9 +35,9 @@ function audit(context: StoreContext): CheckReport {
   const findings: CheckFinding[] = [];
   const state = readState(context);
   const referenced = referencedObjects(state);
-  for (const [object, where] of referenced) {
+  for (const [object, { where, encoding }] of referenced) {
     try {
-      readJson(context, object);
+      readPayload(context, object, encoding);
     } catch (error) {
       if (!(error instanceof AgentqError)) throw error;
       const level = isAgentqError(error, "io-error") && !isDenied(error) ? "warning" : "error";
@@ -58,7 +62,7 @@ function audit(context: StoreContext): CheckReport {
       message: `${orphans} objects belong to nothing; agentq store gc removes them`,
     });
   }
-  findings.push(...auditNamespace(context));
+  findings.push(...auditText(context), ...auditNamespace(context));
   return {
     storeId: state.storeId,
     revision: state.revision,
@@ -69,6 +73,19 @@ function audit(context: StoreContext): CheckReport {
     findings,
     sound: findings.every(({ level }) => level !== "error"),
   };
+}
+
+function auditText(context: StoreContext): CheckFinding[] {
+  const twice = nameTwice(context);
+  if (twice === null) return [];
+  const message = `has ${JSON.stringify(twice)} twice in one object`;
+  return [{ level: "error", path: context.paths.state, message }];
+}
+
+/** A name that state.json has twice in one object, or null: of such reading shows the last alone. */
+export function nameTwice({ paths, platform, policy, limits }: StoreContext): string | null {
+  const { bytes } = admitFile(platform.files, paths.state, policy, limits.maxStateBytes);
+  return duplicateName(decode(bytes));
 }
 
 /** Whoever else looks is refused too, unlike where something merely ran out here. */
@@ -110,25 +127,32 @@ function auditNamespace(context: StoreContext): CheckFinding[] {
   return findings;
 }
 
+/** By which reference an object is used, and how that one reads it. */
+export interface ObjectUse {
+  readonly where: string;
+  readonly encoding: string | null;
+}
+
 /** Every object that the state refers to, and by what. */
-export function referencedObjects(state: StoreState): Map<Token, string> {
-  const objects = new Map<Token, string>();
+export function referencedObjects(state: StoreState): Map<Token, ObjectUse> {
+  const objects = new Map<Token, ObjectUse>();
+  const add = (used: { object: Token; encoding?: string }, where: string) =>
+    void objects.set(used.object, { where, encoding: used.encoding ?? null });
   for (const [queue, { slots }] of state.queues) {
     for (const [id, { pending, claimed }] of slots) {
-      if (pending !== null) objects.set(pending.object, `${queue}/${id} (pending)`);
-      if (claimed !== null) objects.set(claimed.object, `${queue}/${id} (claimed)`);
+      if (pending !== null) add(pending, `${queue}/${id} (pending)`);
+      if (claimed !== null) add(claimed, `${queue}/${id} (claimed)`);
     }
   }
-  for (const [failedId, { object }] of state.failed) objects.set(object, `failed/${failedId}`);
+  for (const [failedId, record] of state.failed) add(record, `failed/${failedId}`);
   return objects;
 }
 
-function readJson(context: StoreContext, object: Token): void {
+function readPayload(context: StoreContext, object: Token, encoding: string | null): void {
   const { platform, paths, policy, limits } = context;
   const bytes = readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
-  try {
-    JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch (cause) {
-    throw new AgentqError("payload-unreadable", `the payload ${object} isn't JSON`, { cause });
+  const decoded = decodePayload(bytes, encoding);
+  if ("problem" in decoded) {
+    throw new AgentqError("payload-unreadable", `${decoded.problem} (${object})`);
   }
 }

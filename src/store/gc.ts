@@ -2,9 +2,10 @@
  * Collection: removes what the committed state can't reach, under the lock, after the state was made
  * to last. Never by age. What can't be removed stays; an orphan is better than a lost message.
  */
+import { AgentqError } from "../errors.ts";
 import { ioError } from "../platform/durable.ts";
 import { admitDirectory } from "./admit.ts";
-import { referencedObjects } from "./check.ts";
+import { nameTwice, referencedObjects } from "./check.ts";
 import { objectDirectory, payloadPath, TOKEN_PATTERN } from "./layout.ts";
 import { allAnnouncements } from "./announcements.ts";
 import { holderLiveness } from "./observed-lock.ts";
@@ -16,6 +17,15 @@ export async function gc(context: StoreContext): Promise<GcReport> {
   return await withLock(context, (state) => {
     const { paths, platform, policy } = context;
     const { files } = platform;
+    // What a name hides that is there twice is no orphan.
+    const twice = nameTwice(context);
+    if (twice !== null) {
+      throw new AgentqError(
+        "store-invalid",
+        `${paths.state} has ${JSON.stringify(twice)} twice in one object`,
+        { details: { path: paths.state } },
+      );
+    }
     const reachable = referencedObjects(state);
     const left: string[] = [];
     let objects = 0;

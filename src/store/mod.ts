@@ -1,5 +1,6 @@
 /** The link-free durable store (v2): create, open, and what it is made of. */
 export { parseReceipt } from "./claims.ts";
+export { decodePayload } from "./encoding.ts";
 export { type InitOptions, type InitReport, initStore } from "./init.ts";
 export { isPortableSegment, isQueueName } from "./names.ts";
 export { preparedPayload } from "./payload.ts";

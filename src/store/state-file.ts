@@ -12,6 +12,8 @@ import {
   textLike,
   whereWrong,
 } from "../platform/shapes.ts";
+import { duplicateName, occurrences } from "./duplicates.ts";
+import { isEncoding } from "./encoding.ts";
 import { PROTOCOL, TOKEN_PATTERN, VERSION } from "./layout.ts";
 import { isPortableSegment, isQueueName } from "./names.ts";
 import {
@@ -28,7 +30,6 @@ import type { Reference, Revision, Slot } from "./types.ts";
 
 const token = textLike(TOKEN_PATTERN);
 const decimal = textLike(/^(?:0|[1-9][0-9]{0,38})$/);
-const encoding: Check = (value) => typeof value === "string" && value.length <= 64;
 
 const isReference = strictShape({
   generation: token,
@@ -36,7 +37,7 @@ const isReference = strictShape({
   seq: decimal,
   attempts: isCount,
   ordinal: optional(isCount),
-  encoding: optional(encoding),
+  encoding: optional(isEncoding),
   deliveries: optional(isCount),
   owner: isAnything,
 });
@@ -48,7 +49,7 @@ const isFailed = strictShape({
   object: token,
   reason: isText,
   attempts: optional(isCount),
-  encoding: optional(encoding),
+  encoding: optional(isEncoding),
   deliveries: optional(isCount),
 });
 const isState = strictShape({
@@ -175,6 +176,12 @@ export function parseState(text: string, path: string): StoreState {
     if (!isQueueName(record.queue)) throw invalid(path, `failed/${failedId} names no queue`);
     once(seen, record.generation, record.object);
     state.failed.set(failedId, record);
+  }
+  // A name that is there twice hides a reference, and `gc` would take that one's payload for an orphan.
+  // As a state is written here each has a generation; only where the two differ is it looked at closely.
+  if (occurrences(text, '"generation":"') !== seen.generations.size) {
+    const twice = duplicateName(text);
+    if (twice !== null) throw invalid(path, `${JSON.stringify(twice)} twice in one object`);
   }
   return state;
 }

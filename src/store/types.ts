@@ -35,7 +35,7 @@ export interface Reference {
   readonly attempts: number;
   /** Place within the transaction that published it, for batches; absent means 0. */
   readonly ordinal?: number;
-  /** How the caller wants its payload read; the store only carries it. */
+  /** How the caller reads its payload: `text` or `base64`, a JSON string; absent: as the JSON it is. */
   readonly encoding?: string;
   /** How often it was claimed; absent means 0. */
   readonly deliveries?: number;

@@ -150,6 +150,18 @@ describe("files that aren't what they must be", () => {
     "state with an unknown field": ["store-invalid", (namespace) => {
       rewrite(join(namespace, "state.json"), (state) => ({ ...state, more: 1 }));
     }],
+    "state with an encoding that nobody can read": ["store-invalid", (namespace) => {
+      rewrite(join(namespace, "state.json"), (state) => ({
+        ...state,
+        queues: { jobs: { a: { pending: reference("rot13"), claimed: null } } },
+      }));
+    }],
+    "state with a name twice": ["store-invalid", (namespace) => {
+      const slot = (n: number) => `"a":${JSON.stringify({ pending: reference(n), claimed: null })}`;
+      const state = join(namespace, "state.json");
+      const text = readFileSync(state, "utf8");
+      writeFileSync(state, text.replace('"queues":{', `"queues":{"jobs":{${slot(1)},${slot(2)}}`));
+    }],
     "revision that isn't one": ["store-invalid", (namespace) => {
       rewrite(join(namespace, "state.json"), (state) => ({ ...state, revision: "01" }));
     }],
@@ -334,6 +346,69 @@ describe("a payload that can't be read", () => {
     assert.equal((await store.check()).sound, false);
   });
 });
+
+describe("names that state.json has twice", () => {
+  for (const name of ["object", "attempts"]) {
+    test(`(${name} of a reference) are found by check, and gc removes nothing`, async () => {
+      const { namespace, store, root } = await newStore();
+      const { object } = await store.enqueue("jobs", "a", 1);
+      const { object: kept } = await store.enqueue("jobs", "b", 2);
+      const state = join(namespace, "state.json");
+      const twice = name === "object" ? `"object":"${"0".repeat(32)}",` : '"attempts":7,';
+      writeFileSync(state, readFileSync(state, "utf8").replace('"object":', `${twice}"object":`));
+      const report = await (await openStore(root)).check();
+      assert.equal(report.sound, false);
+      assert.match(
+        report.findings.map(({ message }) => message).join(),
+        new RegExp(`"${name}" twice`),
+      );
+      await assert.rejects((await openStore(root)).gc(), { code: "store-invalid" });
+      assert.deepEqual(readdirSync(join(namespace, "objects")).sort(), [object, kept].sort());
+    });
+  }
+
+  test("are no duplicates in an owner's note, in other objects or spelt in strings", async () => {
+    const { store, root } = await newStore();
+    await store.enqueueMany("generation", [
+      { id: "generation", payload: 1 },
+      { id: "object", payload: 2 },
+    ]);
+    const owner = { generation: "x", also: [{ generation: "y" }, 'a "generation":"z" \\'] };
+    await store.claim("generation", { count: 2, owner });
+    const again = await openStore(root);
+    assert.deepEqual((await again.messages()).map(({ reference }) => reference.owner), [
+      owner,
+      owner,
+    ]);
+    assert.equal((await again.check()).sound, true);
+    assert.deepEqual((await again.gc()).objects, 0);
+  });
+});
+
+test("an encoding that its payload hasn't is found by check", async () => {
+  for (const encoding of ["text", "base64"]) {
+    const { namespace, store, root } = await newStore();
+    await store.enqueue("jobs", "a", { n: 1 });
+    await store.enqueue("jobs", "b", "not base64");
+    rewrite(join(namespace, "state.json"), (state) => {
+      for (const id of ["a", "b"]) state.queues.jobs[id].pending.encoding = encoding;
+      return state;
+    });
+    const { sound, findings } = await (await openStore(root)).check();
+    assert.equal(sound, false);
+    assert.deepEqual(
+      findings.map(({ path }) => path),
+      encoding === "text" ? ["jobs/a (pending)"] : ["jobs/a (pending)", "jobs/b (pending)"],
+    );
+  }
+});
+
+/** A reference as it stands in a state; `what` is an encoding, or a number to tell it by. */
+function reference(what: string | number): Record<string, unknown> {
+  const token = String(what === "rot13" ? 3 : what).padStart(32, "0");
+  const more = typeof what === "string" ? { encoding: what } : {};
+  return { generation: token, object: token, seq: "0", attempts: 0, ...more };
+}
 
 // deno-lint-ignore no-explicit-any
 function rewrite(path: string, change: (document: any) => unknown): void {

@@ -67,6 +67,15 @@ describe("a message", () => {
     ]);
   });
 
+  test("is refused with an encoding that nobody could read", async () => {
+    const store = await newStore();
+    const wrong = { encoding: "utf-7" };
+    await assert.rejects(store.enqueue("jobs", "a", "x", wrong), { code: "payload-invalid" });
+    await store.enqueue("jobs", "a", "x");
+    const claim = await claimOne(store);
+    await assert.rejects(store.migrate(claim, () => "y", wrong), { code: "payload-invalid" });
+  });
+
   test("carries how to read it, and its owner while claimed", async () => {
     const store = await newStore();
     await store.enqueue("jobs", "a", "AAEC", { encoding: "base64" });
@@ -256,16 +265,16 @@ describe("dead letters", () => {
 
   test("are shown, retried and pruned, never delivered by themselves", async () => {
     const store = await newStore();
-    await store.enqueue("jobs", "a", { n: 1 }, { encoding: "plain" });
+    await store.enqueue("jobs", "a", "not JSON", { encoding: "text" });
     const claim = await claimOne(store);
     await store.quarantine(claim.receipt, { reason: `long ${"x".repeat(10_000)}` });
     assert.deepEqual(await store.claim("jobs"), []);
     const { entry, claim: shown } = await store.failed.show("a");
     assert.equal(entry.reason.length, 4096);
-    assert.deepEqual(shown.json(), { n: 1 });
+    assert.equal(shown.json(), "not JSON");
     await store.failed.retry("a");
     const again = await claimOne(store);
-    assert.equal(again.encoding, "plain");
+    assert.equal(again.encoding, "text");
     assert.equal(again.receipt.generation, claim.receipt.generation);
     await assert.rejects(store.ack(claim.receipt), { code: "stale-generation" });
     await store.quarantine(again.receipt, { reason: "again" });

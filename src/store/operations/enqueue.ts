@@ -1,12 +1,10 @@
-import { AgentqError } from "../../errors.ts";
 import { makeReceipt } from "../claims.ts";
+import { assertEncoding } from "../encoding.ts";
 import { assertId, assertQueueName } from "../names.ts";
 import { payloadBytes } from "../payload.ts";
 import { getSlot, setSlot } from "../state.ts";
 import { type StoreContext, transact } from "../transaction.ts";
 import type { EnqueueEntry, Receipt, Reference } from "../types.ts";
-
-const MAX_ENCODING_LENGTH = 64;
 
 /** New pending generations of one queue, in one commit, in the order given. */
 export async function enqueueMany(
@@ -38,12 +36,4 @@ export async function enqueueMany(
       return makeReceipt(context.storeId, queue, id, reference, transaction.revision);
     });
   });
-}
-
-export function assertEncoding(encoding: string | undefined): void {
-  if (encoding === undefined || encoding.length <= MAX_ENCODING_LENGTH) return;
-  throw new AgentqError(
-    "limit-exceeded",
-    `an encoding's name has at most ${MAX_ENCODING_LENGTH} characters`,
-  );
 }

@@ -1,9 +1,9 @@
 import { heldReference, makeClaim, makeReceipt, stale } from "../claims.ts";
+import { assertEncoding } from "../encoding.ts";
 import { payloadBytes } from "../payload.ts";
 import { setSlot } from "../state.ts";
 import { type StoreContext, transact } from "../transaction.ts";
 import type { Claim, Json, PreparedPayload, Reference } from "../types.ts";
-import { assertEncoding } from "./enqueue.ts";
 
 /**
  * Replaces a claim's payload; the generation and the delivery stay. `fn` runs outside the lock on the

@@ -1,8 +1,7 @@
 /** Payloads of messages that are merely listed: read as they lie, without the lock. */
 import { readFileSync } from "node:fs";
 import { payloadPath, storePaths } from "../../../store/layout.ts";
-import type { Reference, Store } from "../../../store/mod.ts";
-import { fromStorePayload } from "./payload.ts";
+import { decodePayload, type Reference, type Store } from "../../../store/mod.ts";
 
 /** The bytes that a reference stands for, or null where they can't be read (any more). */
 export function readStored(store: Store, reference: Reference): Uint8Array | null {
@@ -12,6 +11,6 @@ export function readStored(store: Store, reference: Reference): Uint8Array | nul
   } catch {
     return null;
   }
-  const decoded = fromStorePayload(bytes, reference.encoding ?? null);
+  const decoded = decodePayload(bytes, reference.encoding ?? null);
   return "data" in decoded ? decoded.data : null;
 }
