@@ -3,8 +3,10 @@
  * the run as SIGPIPE would; an answer that can't be written (a full disk) is remembered as a failure.
  */
 import { writeSync } from "node:fs";
+import { wasClosed } from "./closed.ts";
 
 let lost: string | null = null;
+let looked = false;
 let onClosed = (): void => process.exit(141);
 
 /** The exit code of a run that would end with `code`: 2, with a word on stderr, where its answer was lost. */
@@ -12,6 +14,15 @@ export function codeAfterOutput(code: number): number {
   if (lost === null || code > 128) return code;
   writeErr(`agentq: standard output can't be written: ${lost}\n`);
   return 2;
+}
+
+/** Why standard output can't be written, as far as is known: the answer to come, or that before, is lost. */
+export function outputFault(): string | null {
+  if (!looked) {
+    looked = true;
+    if (wasClosed(1)) lost ??= "it is closed";
+  }
+  return lost;
 }
 
 /** Has `end` called, rather than the process ended, when nobody reads standard output any more. */
@@ -41,6 +52,7 @@ function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
 
 /** Text, or another program's bytes passed on. */
 export function writeOut(text: string | Uint8Array): void {
+  outputFault(); // A stream that was closed takes anything.
   writeAll(1, text);
 }
 

@@ -148,7 +148,8 @@ function children(names: readonly string[], prefix: string): string[] {
   return [...new Set(below.map((name) => name.slice(prefix.length).split("/")[0]!))];
 }
 
-function controlPath(path: string): { queue: string; operation: ControlName } {
+/** The queue and the operation that a path names. Throws `queue-path-invalid`. */
+export function controlPath(path: string): { queue: string; operation: ControlName } {
   const parts = segments(path);
   const operation = parts.at(-1) ?? "";
   if (!isControlName(operation)) {

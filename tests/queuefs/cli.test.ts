@@ -89,6 +89,48 @@ describe("the queue commands", () => {
     });
   }
 
+  test("names that are mistyped are not found, and ids named twice are one", LONG, async () => {
+    const file = join(tempDir(), "q.db");
+    for (const url of [null, `sqlite:${file}`]) {
+      const { run, ok, json } = commands(url);
+      ok("create", "jobs");
+      ok("create", "team/a");
+      const fails = (expected: string, ...args: string[]) => {
+        const { code, out } = run([...args, "--json"]);
+        assert.equal(code, 2, args.join(" "));
+        assert.equal(JSON.parse(out).error.code, expected, args.join(" "));
+      };
+      for (const typo of ["typo", "tea"]) {
+        fails("queue-not-found", "ls", typo);
+        fails("queue-not-found", "status", typo);
+        fails("queue-not-found", "status", typo, "--all");
+        fails("queue-not-found", "metrics", typo);
+        fails("queue-not-found", "failed", "ls", typo);
+        fails("queue-not-found", "fs", "ls", typo);
+        fails("queue-not-found", "failed", "prune", typo, "x");
+      }
+      assert.equal(ok("ls", "team"), "team/a");
+      assert.equal(json("status", "team", "--all").queue, "team/a");
+
+      for (const id of ["a", "b", "c"]) ok("enqueue", "jobs", id, "--id", id);
+      ok("dequeue", "jobs", "--count", "3");
+      assert.deepEqual(json("ack", "jobs", "a", "a", "--json").messages, [
+        { id: "a", outcome: "done" },
+      ]);
+      assert.equal(ok("requeue", "jobs", "b", "c", "b"), "b\nc");
+      ok("dequeue", "jobs", "--count", "2");
+      for (const id of ["b", "c"]) ok("fail", "jobs", id);
+      for (const verb of ["show", "retry", "prune"]) {
+        fails("message-not-found", "failed", verb, "jobs", "nope");
+      }
+      // All or none.
+      fails("message-not-found", "failed", "prune", "jobs", "b", "nope");
+      assert.equal(ok("failed", "prune", "jobs", "b", "b"), "1");
+      assert.equal(ok("failed", "prune", "jobs"), "1");
+      assert.equal(ok("failed", "prune", "jobs"), "0");
+    }
+  });
+
   test("work runs a program for each message; metrics tell what was done", LONG, () => {
     const { run, ok, json, state } = commands(`sqlite:${join(tempDir(), "q.db")}`);
     ok("create", "jobs");

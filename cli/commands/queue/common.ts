@@ -1,15 +1,15 @@
 /** What the queue commands share: which backend, in whose name, and how messages are printed. */
-import { Buffer } from "node:buffer";
 import { join } from "node:path";
-import process from "node:process";
+import { isatty } from "node:tty";
 import { AgentqError } from "../../../src/errors.ts";
 import type { QueueBackend } from "../../../src/queuefs/contract.ts";
 import { openBackend } from "../../../src/queuefs/open.ts";
 import { callerOwner } from "../../../src/queuefs/owner.ts";
 import { bytesOf } from "../../../src/queuefs/payload.ts";
 import type { Context } from "../../context.ts";
+import { readStandardInput } from "../../input.ts";
 import { safeJson } from "../../output/escape.ts";
-import { writeOut } from "../../output/write.ts";
+import { outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 
 /** The store that queues are kept in unless `--backend` names another place. */
@@ -58,16 +58,41 @@ export function milliseconds(flags: Flags, name: string): number | undefined {
 /** DATA of the command line, or all of standard input where it is absent or `-`. */
 export async function inputBytes(given: string | undefined): Promise<Uint8Array> {
   if (given !== undefined && given !== "-") return bytesOf(given);
-  if (process.stdin.isTTY === true) {
+  if (isatty(0)) {
     throw new AgentqError("usage", "no data were given and standard input is a terminal");
   }
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of process.stdin) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks);
+  return await readStandardInput();
 }
 
 /** Prints documents, one JSON line each, also without `--json`: they are what is asked for. */
 export function printLines(context: Context, documents: readonly unknown[]): void {
   context.progress.clear();
   writeOut(documents.map((document) => `${safeJson(document)}\n`).join(""));
+}
+
+/**
+ * Before messages are taken for an answer: throws `io-error` where nothing could be told of them. After
+ * it was written, `giveBack` is called where it was lost, since nobody knows of the deliveries then; what
+ * can't be given back is left to its lease.
+ */
+export async function deliverable<T>(
+  context: Context,
+  take: () => Promise<T>,
+  print: (taken: T) => void,
+  giveBack: (taken: T) => Promise<unknown>,
+): Promise<void> {
+  const fault = outputFault();
+  if (fault !== null) {
+    throw new AgentqError(
+      "io-error",
+      `nothing was taken: standard output can't be written: ${fault}`,
+      {
+        hint: "Give the command a standard output: what it takes has to be told to somebody.",
+      },
+    );
+  }
+  const taken = await take();
+  print(taken);
+  if (outputFault() === null && !context.signal.aborted) return;
+  await giveBack(taken).catch(() => {});
 }

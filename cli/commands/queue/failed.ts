@@ -120,6 +120,8 @@ export const prune: Run = (context, [name, ...failedIds], flags) =>
         hint: "Name the dead letters, or prune all of them.",
       });
     }
+    // All or none, as with retry: a name that is mistyped is not one that is gone.
+    for (const failedId of new Set(failedIds)) await backend.failed.show(name!, failedId);
     const pruned = await backend.failed.prune(name!, {
       ...(failedIds.length > 0 ? { failedIds } : {}),
       ...(age === undefined ? {} : { before: Date.now() - age }),

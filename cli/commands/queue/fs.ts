@@ -1,7 +1,14 @@
 /** `queue fs read|write|ls`: queues by their control paths. */
-import { queueFs } from "../../../src/queuefs/control.ts";
+import { controlPath, queueFs } from "../../../src/queuefs/control.ts";
 import type { CommandModule } from "../../spec.ts";
-import { inputBytes, milliseconds, ownerOf, printLines, withBackend } from "./common.ts";
+import {
+  deliverable,
+  inputBytes,
+  milliseconds,
+  ownerOf,
+  printLines,
+  withBackend,
+} from "./common.ts";
 import { safeJson } from "../../output/escape.ts";
 import { writeOut } from "../../output/write.ts";
 
@@ -10,8 +17,18 @@ type Run = CommandModule["run"];
 export const read: Run = (context, [path], flags) =>
   withBackend(context, flags, async (backend) => {
     const fs = queueFs(backend, { owner: ownerOf(flags), leaseMs: milliseconds(flags, "lease")! });
-    const content = new TextDecoder().decode(await fs.read(path!));
-    writeOut(`${safeJson(JSON.parse(content))}\n`);
+    const print = (content: Uint8Array) =>
+      writeOut(`${safeJson(JSON.parse(new TextDecoder().decode(content)))}\n`);
+    const { queue, operation } = controlPath(path!);
+    if (operation !== "dequeue") {
+      print(await fs.read(path!));
+      return 0;
+    }
+    await deliverable(context, () => fs.read(path!), print, async (content) => {
+      const { id } = JSON.parse(new TextDecoder().decode(content));
+      if (id === undefined) return;
+      await backend.requeue(queue, [{ id, owner: ownerOf(flags) }], { counted: false });
+    });
     return 0;
   });
 

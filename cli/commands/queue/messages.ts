@@ -5,7 +5,14 @@ import { messageDocument } from "../../../src/queuefs/payload.ts";
 import { AgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
 import type { CommandModule, Flags } from "../../spec.ts";
-import { inputBytes, milliseconds, ownerOf, printLines, withBackend } from "./common.ts";
+import {
+  deliverable,
+  inputBytes,
+  milliseconds,
+  ownerOf,
+  printLines,
+  withBackend,
+} from "./common.ts";
 
 type Run = CommandModule["run"];
 
@@ -29,16 +36,26 @@ export const enqueue: Run = (context, [name, given], flags) =>
 
 export const dequeue: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
-    const deliveries = await backend.dequeue(name!, {
-      owner: ownerOf(flags),
-      leaseMs: milliseconds(flags, "lease")!,
-      count: Number(flags.count ?? 1),
-    });
-    const documents = deliveries.map(({ id, data, lease, attempts }) => ({
-      ...messageDocument({ id, data }),
-      ...(flags.receipt === true ? { lease, attempts } : {}),
-    }));
-    printLines(context, documents.length === 0 ? [{}] : documents);
+    await deliverable(
+      context,
+      () =>
+        backend.dequeue(name!, {
+          owner: ownerOf(flags),
+          leaseMs: milliseconds(flags, "lease")!,
+          count: Number(flags.count ?? 1),
+        }),
+      (deliveries) => {
+        const documents = deliveries.map(({ id, data, lease, attempts }) => ({
+          ...messageDocument({ id, data }),
+          ...(flags.receipt === true ? { lease, attempts } : {}),
+        }));
+        printLines(context, documents.length === 0 ? [{}] : documents);
+      },
+      (deliveries) => {
+        const receipts = deliveries.map(({ id, lease }) => ({ id, lease }));
+        return backend.requeue(name!, receipts, { counted: false });
+      },
+    );
     return 0;
   });
 
@@ -75,9 +92,13 @@ export const fail: Run = (context, [name, id], flags) =>
     return settled(context, "fail", name!, receipts, await backend.fail(name!, receipts, reason));
   });
 
-/** A lease names one delivery exactly; without it, what this owner was given last is meant. */
-function receiptsOf(ids: readonly string[], flags: Flags): Receipt[] {
+/**
+ * A lease names one delivery exactly; without it, what this owner was given last is meant. An id that is
+ * named twice is one message: the second time it would be stale for having been settled the first.
+ */
+function receiptsOf(named: readonly string[], flags: Flags): Receipt[] {
   const { lease } = flags;
+  const ids = [...new Set(named)];
   if (lease === undefined) return ids.map((id) => ({ id, owner: ownerOf(flags) }));
   if (ids.length !== 1) throw new AgentqError("usage", "--lease names one delivery of one message");
   return [{ id: ids[0]!, lease: String(lease) }];

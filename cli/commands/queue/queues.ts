@@ -1,6 +1,7 @@
 /** `queue create|ls|rm|clear|size|status`: queues as wholes. */
 import { AgentqError } from "../../../src/errors.ts";
-import type { QueueCounts } from "../../../src/queuefs/contract.ts";
+import { noQueue } from "../../../src/queuefs/backends/shared.ts";
+import type { QueueBackend, QueueCounts } from "../../../src/queuefs/contract.ts";
 import type { Context } from "../../context.ts";
 import type { CommandModule, Flags } from "../../spec.ts";
 import { printLines, withBackend } from "./common.ts";
@@ -20,6 +21,13 @@ export function statusDocument({ pending, processing }: QueueCounts, queue?: str
   };
 }
 
+/** All queues, or those at and below one; throws `queue-not-found` where there are none of these. */
+async function listed(backend: QueueBackend, prefix: string | undefined): Promise<string[]> {
+  const queues = await backend.list(prefix);
+  if (prefix !== undefined && queues.length === 0) throw noQueue(prefix);
+  return queues;
+}
+
 export const create: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
     const created = await backend.create(name!);
@@ -32,7 +40,7 @@ export const create: Run = (context, [name], flags) =>
 
 export const ls: Run = (context, [prefix], flags) =>
   withBackend(context, flags, async (backend) => {
-    const queues = await backend.list(prefix);
+    const queues = await listed(backend, prefix);
     if (context.json) {
       printLines(context, queues.map((queue) => ({ schema: "agentq.queue-ls/1", queue })));
     } else context.print(null, () => queues.join("\n"));
@@ -69,7 +77,9 @@ export const size: Run = (context, [name], flags) =>
 export const status: Run = (context: Context, [name], flags: Flags) =>
   withBackend(context, flags, async (backend) => {
     if (flags.all === true) {
-      const all = await backend.statuses(name === undefined ? undefined : await backend.list(name));
+      const all = await backend.statuses(
+        name === undefined ? undefined : await listed(backend, name),
+      );
       printLines(context, [...all].map(([queue, counts]) => statusDocument(counts, queue)));
     } else if (name === undefined) {
       throw new AgentqError("usage", "name a queue, or pass --all");

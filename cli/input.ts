@@ -1,0 +1,46 @@
+/** Standard input, where a command was told to read it. */
+import { Buffer } from "node:buffer";
+import { fstatSync } from "node:fs";
+import process from "node:process";
+import type { Readable } from "node:stream";
+import { AgentqError } from "../src/errors.ts";
+import { wasClosed } from "./output/closed.ts";
+
+/** The stream. Throws `usage` where it was closed, `io-error` where it is none to read from. */
+export function standardInput(): Readable {
+  if (wasClosed(0)) {
+    throw new AgentqError("usage", "standard input is closed", {
+      hint: "Redirect a file or a pipe to it; < /dev/null for nothing at all.",
+    });
+  }
+  try {
+    if (fstatSync(0).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
+    return process.stdin;
+  } catch (error) {
+    throw inputFault(error);
+  }
+}
+
+/** All of it. Throws as {@link standardInput} does. */
+export async function readStandardInput(): Promise<Uint8Array> {
+  const stream = standardInput();
+  const chunks: Uint8Array[] = [];
+  try {
+    for await (const chunk of stream) chunks.push(Buffer.from(chunk));
+  } catch (error) {
+    throw inputFault(error);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** What reading it met. */
+function inputFault(error: unknown): AgentqError {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  const errno = typeof code === "string" ? code : undefined;
+  const what = errno === "EISDIR" ? "it is a directory" : String(message ?? error);
+  return new AgentqError("io-error", `standard input can't be read: ${what}`, {
+    cause: error,
+    hint: "Redirect a file or a pipe to standard input.",
+    details: { errno },
+  });
+}
