@@ -4,7 +4,8 @@ import type { CommitReader } from "../git/history.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, type Version } from "./entry.ts";
 import { findLoss, type Loss } from "./gate-path.ts";
-import { countOf, type Counts, wordCounts, type WordSource } from "./gate-words.ts";
+import { linesElsewhere } from "./gate-elsewhere.ts";
+import { countOf, type Counts } from "./gate-words.ts";
 import type { CommitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { type Overlay, overlay } from "./overlay.ts";
@@ -16,7 +17,8 @@ import type { MergeOptions, MergeResult } from "./types.ts";
 
 /**
  * Compares `tree`, said to be the merge of `parents`, with the merge of its parents. Parents beyond the
- * second are merged one after the other, as an octopus merge does.
+ * second are merged one after the other, as an octopus merge does. What moved to another path has to stand
+ * there in `tip` too, the tree that later commits made of it.
  */
 export function inspectMerge(
   db: CommitReader,
@@ -24,6 +26,7 @@ export function inspectMerge(
   parents: readonly Oid[],
   tree: Oid,
   options: MergeOptions = {},
+  tip: Oid = tree,
 ): JudgedLoss[] {
   const scratch = overlay(db);
   let ours = parents[0]!;
@@ -37,16 +40,17 @@ export function inspectMerge(
       labels: { ours: "parent1", theirs: "parent2" },
     });
   }
-  return merged ? compareMerge(scratch, graph, merged, tree, options) : [];
+  return merged ? compareMerge(scratch, graph, merged, tree, options, tip) : [];
 }
 
-/** Compares `tree` with a merge already made in `db`. */
+/** Compares `tree` with a merge already made in `db`; `tip` is the tree that later commits made of it. */
 export function compareMerge(
   db: Overlay,
   graph: CommitGraph,
   merged: MergeResult,
   tree: Oid,
   options: MergeOptions = {},
+  tip: Oid = tree,
 ): JudgedLoss[] {
   if (merged.clean && merged.tree === tree) return [];
   const lookup = treePaths(db);
@@ -65,7 +69,7 @@ export function compareMerge(
       theirs: at(graph.tree(merged.theirs), path),
     };
   const find = moves(db);
-  const elsewhere = wordsElsewhere(db, changes);
+  const elsewhere = linesElsewhere(db);
   const parents = (): Version[] =>
     changes.map(({ path }) => sources(path)).flatMap(({ base, ours, theirs }) => [
       base,
@@ -102,7 +106,17 @@ export function compareMerge(
           break;
         }
       }
-      const found = findLoss({ db, elsewhere: () => elsewhere(new Set([path, where])), parents }, {
+      let moved: Counts | undefined;
+      const movedWords = (): Counts => {
+        const sides = [three.ours, three.theirs];
+        if (!conflicted.has(path)) sides.push(expected);
+        const from = { paths: new Set([path, where]), base: three.base, sides, result };
+        const here = elsewhere(from, all);
+        if (all !== changes || tip === tree || here.size === 0) return here;
+        const later = elsewhere(from, changesTo(tip));
+        return new Map([...here].map(([word, n]) => [word, Math.min(n, countOf(later, word))]));
+      };
+      const found = findLoss({ db, elsewhere: () => moved ??= movedWords(), parents }, {
         path,
         ...three,
         expected,
@@ -161,42 +175,6 @@ export function moves(
     }
     return best;
   };
-}
-
-/** Words that were added to paths other than those given. */
-function wordsElsewhere(
-  db: CommitReader,
-  changes: readonly Difference[],
-): (except: ReadonlySet<string>) => WordSource {
-  let known: { total: Counts; byPath: Map<string, Counts> } | undefined;
-  const count = (): { total: Counts; byPath: Map<string, Counts> } => {
-    const byPath = new Map(changes.map((c) => [c.path, addedWords(db, c.left, c.right)]));
-    const total: Counts = new Map();
-    for (const counts of byPath.values()) {
-      for (const [word, n] of counts) total.set(word, countOf(total, word) + n);
-    }
-    return { total, byPath };
-  };
-  return (except) => {
-    const { total, byPath } = known ??= count();
-    const own = [...except].flatMap((path) => byPath.get(path) ?? []);
-    return {
-      get: (word) => own.reduce((n, counts) => n - countOf(counts, word), countOf(total, word)),
-    };
-  };
-}
-
-function addedWords(db: CommitReader, left: Version, right: Version): Counts {
-  if (!isRegular(right.mode)) return new Map();
-  const counts = wordCounts(db.read(right.oid).data);
-  if (isRegular(left.mode)) {
-    for (const [word, n] of wordCounts(db.read(left.oid).data)) {
-      const more = (counts.get(word) ?? 0) - n;
-      if (more > 0) counts.set(word, more);
-      else counts.delete(word);
-    }
-  }
-  return counts;
 }
 
 /** Tree of a commit. */

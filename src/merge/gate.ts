@@ -101,9 +101,10 @@ function inspectCandidate(
 ): GateVerdict | null {
   const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
   const bad: RefusedMerge[] = [];
+  const tipTree = commitTree(db, candidate);
   for (const { oid, parentOids } of commits) {
     if (parentOids.length < 2) continue;
-    const found = inspectMerge(db, graph, parentOids, commitTree(db, oid), options)
+    const found = inspectMerge(db, graph, parentOids, commitTree(db, oid), options, tipTree)
       .filter((loss) => counts(loss, declared));
     if (found.length === 0) continue;
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
