@@ -24,7 +24,8 @@ import { emptyState } from "./state.ts";
 import { encodeState, serializeFormat } from "./state-file.ts";
 import type { StoreSite } from "./sites.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
-import { findV1Mark } from "./v1-marks.ts";
+import { findV1Mark, v1Directory } from "./v1-marks.ts";
+import { refuseInsideStore } from "./v2-marks.ts";
 
 export interface InitOptions extends StoreOptions {
   /** For file systems that can't keep permissions; recorded in the store. */
@@ -41,11 +42,12 @@ export interface InitReport {
 }
 
 /**
- * Creates a store in `root`. Errors: `store-exists`, `init-incomplete`, `v1-directory`,
+ * Creates a store in `root`. Errors: `store-exists`, `init-incomplete`, `v1-directory`, `v2-directory`,
  * `mode-unsupported`, `store-locked` (somebody else is just creating it).
  */
 export async function initStore(root: string, options: InitOptions = {}): Promise<InitReport> {
   const paths = storePaths(absolutePath(root));
+  refuseInsideStore(paths.root);
   const platform = storePlatform(options);
   releaseLeftovers(platform);
   const openModes = options.allowOpenModes === true;
@@ -57,11 +59,7 @@ export async function initStore(root: string, options: InitOptions = {}): Promis
       movedAside = moveAside(platform, paths);
     } else {
       const mark = findV1Mark(platform.files, paths.root);
-      if (mark !== null) {
-        throw new AgentqError("v1-directory", `${paths.root} is a v1 queue: it holds ${mark}`, {
-          details: { path: paths.root, mark },
-        });
-      }
+      if (mark !== null) throw v1Directory(paths.root, mark);
     }
     if (!openModes) narrowRoot(platform, paths.root);
   }

@@ -11,7 +11,7 @@ import { parseFormat, type StoreFormat } from "./state-file.ts";
 import { admit, decode } from "./admission.ts";
 import type { StoreContext } from "./transaction.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
-import { findV1Mark } from "./v1-marks.ts";
+import { findV1Mark, v1Directory } from "./v1-marks.ts";
 
 const MAX_FORMAT_BYTES = 4096;
 
@@ -109,15 +109,12 @@ function readValidFiles(
   return { format, trusted: { stateFile, bytes, state } };
 }
 
-function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
+/** Why there is no store: nothing is there, or what is there is of v1. */
+export function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
   const root = lstatOrNull(platform.files, paths.root);
   if (root?.kind === "directory") {
     const mark = findV1Mark(platform.files, paths.root);
-    if (mark !== null) {
-      return new AgentqError("v1-directory", `${paths.root} is a v1 queue: it holds ${mark}`, {
-        details: { path: paths.root, mark },
-      });
-    }
+    if (mark !== null) return v1Directory(paths.root, mark);
   }
   return new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
     hint: `Create it with: agentq store init --store ${paths.root}`,

@@ -6,6 +6,7 @@ import { allAnnouncements } from "./announcements.ts";
 import { releaseLeftovers } from "./exclusive.ts";
 import { holderLiveness } from "./observed-lock.ts";
 import { storePaths } from "./layout.ts";
+import { missing } from "./open.ts";
 import { storePlatform } from "./platform.ts";
 import { findLocks, removeStaleLock, withdrawTheDead } from "./stale.ts";
 import type { StoreOptions } from "./types.ts";
@@ -36,9 +37,7 @@ export async function unlockStore(
   const paths = storePaths(absolutePath(root));
   releaseLeftovers(platform);
   if (lstatOrNull(platform.files, paths.namespace)?.kind !== "directory") {
-    throw new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
-      details: { path: paths.root },
-    });
+    throw missing(platform, paths);
   }
   const { ownerToken } = options;
   if (ownerToken !== undefined && options.iHaveChecked !== true) {

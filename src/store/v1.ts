@@ -13,8 +13,8 @@ import process from "node:process";
 import { AgentqError, type ErrorCode } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
-import { NAMESPACE } from "./layout.ts";
 import type { Json } from "./types.ts";
+import { refuseStore } from "./v2-marks.ts";
 
 export type NativeMode = "off" | "auto" | "require";
 
@@ -78,11 +78,8 @@ const LINK_REFUSALS = new Set([
 export async function openV1Queue(directory: string, options: V1Options = {}): Promise<V1Queue> {
   const queueDir = absolutePath(directory);
   const failedDir = absolutePath(options.failedDirectory ?? join(queueDir, "failed"));
-  if (names(queueDir).includes(NAMESPACE)) {
-    throw new AgentqError("v2-directory", `${queueDir} holds a v2 store`, {
-      details: { path: queueDir },
-    });
-  }
+  refuseStore(queueDir);
+  refuseStore(failedDir);
   const fsSafe = await import("@openclaw/fs-safe/store");
   const { configureFsSafeNative } = await import("@openclaw/fs-safe/config");
   configureFsSafeNative({ mode: options.nativeMode ?? defaultNativeMode() });

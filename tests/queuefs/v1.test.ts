@@ -1,12 +1,14 @@
 /** `v1:DIR`: what v1 can do, and a plain no for what it can't. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { join } from "node:path";
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
-import type { Ending } from "../../src/queuefs/contract.ts";
+import type { Ending, QueueBackend } from "../../src/queuefs/contract.ts";
 import { openBackend } from "../../src/queuefs/open.ts";
 import { callerOwner } from "../../src/queuefs/owner.ts";
+import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
 import { openV1Queue } from "../../src/store/v1.ts";
 import { tempDir } from "../helpers/git.ts";
 import { bytes } from "./helpers/redis.ts";
@@ -44,14 +46,124 @@ describe("the v1 backend", () => {
     assert.equal(await backend.complete(["jobs"]), true);
   });
 
-  test("takes a directory that is a v1 queue itself as the one queue", async () => {
+  test("takes a directory that is a v1 queue itself as the queue of its own name alone", async () => {
+    for (const [name, queue] of [["mail", "mail"], ["a mail", "queue"], [".mail", "queue"]]) {
+      const root = join(tempDir(), name!);
+      await (await openV1Queue(root)).enqueue("a", "x");
+      const backend = await openBackend(`v1:${root}`);
+      assert.deepEqual(await backend.list(), [queue]);
+      assert.equal(await backend.create(queue!), false);
+      for (const other of ["mial", "mail/mail", "failed/x"].filter((one) => one !== queue)) {
+        const code = other.startsWith("failed") ? "queue-name-invalid" : "queue-not-found";
+        await assert.rejects(backend.status(other), refused(code));
+        await assert.rejects(backend.enqueue(other, [{ data: bytes("1") }]), refused(code));
+        await assert.rejects(backend.dequeue(other, take), refused(code));
+      }
+      // A queue of another name, and one of the same name, are directories of their own.
+      assert.equal(await backend.create("brandnew"), true);
+      assert.deepEqual(await backend.status("brandnew"), { pending: 0, processing: 0 });
+      assert.equal(text((await backend.dequeue(queue!, take))[0]!.data), "x");
+      const states = (await backend.messages(queue!)).map(({ state }) => state);
+      assert.deepEqual(states, ["processing"]);
+      await openV1Queue(join(root, queue!));
+      assert.deepEqual(await backend.status(queue!), { pending: 0, processing: 0 });
+      assert.deepEqual(await backend.list(), ["brandnew", queue!].sort());
+    }
+  });
+
+  test("makes no queue of a directory that was never one", async () => {
     const root = tempDir();
-    await (await openV1Queue(root)).enqueue("a", "x");
+    mkdirSync(join(root, "src", "deep"), { recursive: true });
+    writeFileSync(join(root, "src", "main.ts"), "");
+    mkdirSync(join(root, "emptied"));
     const backend = await openBackend(`v1:${root}`);
-    assert.equal(text((await backend.dequeue("anything", take))[0]!.data), "x");
-    assert.deepEqual((await backend.messages("anything")).map(({ state }) => state), [
-      "processing",
-    ]);
+    for (const name of ["src", "nothing"]) {
+      await assert.rejects(backend.status(name), refused("queue-not-found"));
+    }
+    assert.deepEqual(readdirSync(join(root, "src")).sort(), ["deep", "main.ts"]);
+    assert.deepEqual(await backend.status("emptied"), { pending: 0, processing: 0 });
+  });
+
+  test("is never opened in, on or above what a v2 store keeps to itself", async () => {
+    const root = join(tempDir(), "store");
+    const store = await openBackend(`store:${root}`, { create: true });
+    await store.create("jobs");
+    await store.enqueue("jobs", [{ id: "a", data: bytes("1") }]);
+    const namespace = join(root, ".fs-safe-queue-v2");
+    const object = join(namespace, "objects", readdirSync(join(namespace, "objects"))[0]!);
+    const link = join(tempDir(), "link");
+    symlinkSync(object, link);
+    const before = readdirSync(root, { recursive: true }).sort();
+    for (const place of [root, namespace, object, link, join(namespace, "new", "deep")]) {
+      for (const create of [true, false]) {
+        await assert.rejects(openBackend(`v1:${place}`, { create }), refused("v2-directory"));
+      }
+      await assert.rejects(openV1Queue(place), refused("v2-directory"));
+      const failedDirectory = place;
+      const queue = join(tempDir(), "queue");
+      await assert.rejects(openV1Queue(queue, { failedDirectory }), refused("v2-directory"));
+    }
+    // Below a directory that is none, on the way to the queue.
+    const above = await openBackend(`v1:${join(root, "..")}`);
+    for (const name of [basename(root), `${basename(root)}/jobs`]) {
+      await assert.rejects(above.create(name), refused("v2-directory"));
+      await assert.rejects(above.dequeue(name, take), refused("v2-directory"));
+    }
+    assert.deepEqual((await above.list()).filter((name) => name.startsWith(basename(root))), []);
+    assert.deepEqual(readdirSync(root, { recursive: true }).sort(), before);
+    assert.deepEqual(await store.status("jobs"), { pending: 1, processing: 0 });
+  });
+
+  test("is told from a v2 store's directory by whatever its queues hold", async () => {
+    const contents: Record<string, (backend: QueueBackend, name: string) => Promise<unknown>> = {
+      nothing: async () => {},
+      pending: (backend, name) => backend.enqueue(name, [{ id: "a", data: bytes("1") }]),
+      claimed: async (backend, name) => {
+        await backend.enqueue(name, [{ id: "a", data: bytes("1") }]);
+        await backend.dequeue(name, take);
+      },
+      failed: async (backend, name) => {
+        await backend.enqueue(name, [{ id: "a", data: bytes("1") }]);
+        await backend.fail(name, await backend.dequeue(name, take), "no");
+      },
+    };
+    for (const [what, fill] of Object.entries(contents)) {
+      for (const name of ["jobs", "team/jobs", "a/b/c/d/e/f/g/h"]) {
+        const root = tempDir();
+        const backend = await openBackend(`v1:${root}`, { create: true });
+        await backend.create(name);
+        await fill(backend, name);
+        const before = readdirSync(root, { recursive: true }).sort();
+        for (const place of [root, join(root, name)]) {
+          await assert.rejects(initStore(place), refused("v1-directory"), `${what} in ${name}`);
+          await assert.rejects(openStore(place), refused("v1-directory"));
+          await assert.rejects(unlockStore(place), refused("v1-directory"));
+          const store = openBackend(`store:${place}`, { create: true });
+          await assert.rejects(store, refused("v1-directory"));
+        }
+        assert.deepEqual(readdirSync(root, { recursive: true }).sort(), before);
+      }
+    }
+  });
+
+  test("leaves other directories to v2 stores", async () => {
+    const trees: Record<string, string[]> = {
+      "a project": ["src/package.json", "test-results/failed/report.html", "README"],
+      "JSON of others": ["data/a.json", "data/more/b.json"],
+      "another kind of failures": ["runs/failed/a.json", "runs/index.html"],
+      "this program's own": ["queue-metrics/jobs/w1.json", "submissions/notes/1.json"],
+      "something hidden": [".cache/a.processing", ".cache/failed/a.json"],
+    };
+    for (const [what, paths] of Object.entries(trees)) {
+      const root = tempDir();
+      for (const path of paths) {
+        mkdirSync(join(root, path, ".."), { recursive: true, mode: 0o700 });
+        writeFileSync(join(root, path), "{}", { mode: 0o600 });
+      }
+      await assert.rejects(openStore(root), refused("store-missing"), what);
+      await initStore(root);
+      await openStore(root);
+    }
   });
 
   test("a queue is found whatever lies beside it, above it or is called like an operation", async () => {

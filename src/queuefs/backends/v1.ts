@@ -1,8 +1,8 @@
 /**
  * Directories of v1 queues, for what v1 can do: enqueue, dequeue, ack, fail, and looking.
  *
- * The queue NAME of `v1:DIR` is the directory DIR/NAME; where DIR itself is a v1 queue, it is every queue
- * that has no directory of its own. No part of a name may be `failed`: that is where a queue's dead letters
+ * The queue NAME of `v1:DIR` is the directory DIR/NAME. Where DIR itself is a v1 queue, it is the queue of
+ * DIR's own last name (`queue` where that is no queue's name), and no other. No part of a name may be `failed`: that is where a queue's dead letters
  * lie. v1 has no leases, no attempts, no reasons and no way back to pending, so `requeue`, `recover`, `renew`,
  * `clear`, `rm` and `failed retry|prune` are `backend-unsupported`, and a message that was taken and not
  * acked stays in processing.
@@ -14,6 +14,7 @@ import { AgentqError, isAgentqError } from "../../errors.ts";
 import { absolutePath } from "../../platform/directory.ts";
 import type { Json } from "../../store/mod.ts";
 import { openV1Queue, type V1Queue } from "../../store/v1.ts";
+import { holdsStore, refuseStore } from "../../store/v2-marks.ts";
 import type {
   DeadLetter,
   Delivery,
@@ -29,11 +30,14 @@ import { fromV1Payload, toV1Payload } from "./v1-payload.ts";
 const LEASE = "v1";
 /** The directory of a queue's dead letters, in the queue's own. */
 const FAILED = "failed";
+/** The queue that is the directory itself, where the directory's name can't be a queue's. */
+const UNNAMED = "queue";
 const NO_REASON = "v1 keeps no reason";
 
 /** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
 export function v1Backend(root: string, options: { create?: boolean } = {}): QueueBackend {
   const directory = absolutePath(root);
+  refuseStore(directory);
   if (!isDirectory(directory)) {
     if (!options.create) {
       throw new AgentqError("backend-missing", `there is no directory ${directory}`);
@@ -41,22 +45,26 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     mkdirSync(directory, { recursive: true, mode: 0o700 });
   }
   const queues = new Map<string, V1Queue>();
+  const itself = isV1Name(basename(directory)) ? basename(directory) : UNNAMED;
   const pathOf = (name: string) => {
-    const own = join(directory, checkV1Name(name));
-    const shared = isQueueDirectory(directory) && !(isDirectory(own) && isQueueDirectory(own));
-    return shared ? directory : own;
+    let own = directory;
+    for (const part of checkV1Name(name).split("/")) refuseStore(own = join(own, part));
+    return name === itself && isQueueDirectory(directory) && !isQueueDirectory(own)
+      ? directory
+      : own;
   };
   const open = async (name: string): Promise<V1Queue> => {
     const path = pathOf(name);
-    if (!isDirectory(path)) throw noQueue(name);
+    // An empty directory is a queue too: fs-safe may keep the dead letters of one elsewhere.
+    if (!isQueueDirectory(path) && !isEmptyDirectory(path)) throw noQueue(name);
     let queue = queues.get(path);
     if (queue === undefined) queues.set(path, queue = await openV1Queue(path));
     return queue;
   };
-  const list = (): string[] => [
-    ...(isQueueDirectory(directory) ? [basename(directory)] : []),
-    ...below(directory, ""),
-  ];
+  const list = (): string[] => {
+    const names = below(directory, "");
+    return isQueueDirectory(directory) && !names.includes(itself) ? [itself, ...names] : names;
+  };
   const counts = async (name: string): Promise<QueueCounts> => {
     const { pending, processing } = (await open(name)).counts();
     return { pending, processing };
@@ -130,7 +138,7 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     label: `v1:${root}`,
     create: async (name) => {
       const path = pathOf(name);
-      if (isDirectory(path) && isQueueDirectory(path)) return false;
+      if (isQueueDirectory(path)) return false;
       queues.set(path, await openV1Queue(path));
       return true;
     },
@@ -233,10 +241,15 @@ function isDirectory(path: string): boolean {
 
 /** Holds messages, or where its messages fail to. */
 function isQueueDirectory(path: string): boolean {
+  if (!isDirectory(path)) return false;
   const names = readdirSync(path, { withFileTypes: true });
   return names.some((entry) =>
     entry.isDirectory() ? entry.name === FAILED : /\.(json|processing|delivered)$/.test(entry.name)
   );
+}
+
+function isEmptyDirectory(path: string): boolean {
+  return isDirectory(path) && readdirSync(path).length === 0;
 }
 
 /** A queue's name; never one that would make dead letters of another queue its messages. */
@@ -257,10 +270,15 @@ function below(directory: string, prefix: string): string[] {
     if (!entry.isDirectory() || entry.name === FAILED) continue;
     const name = `${prefix}${entry.name}`;
     const path = join(directory, entry.name);
+    if (holdsStore(path)) continue;
     if (isQueueName(name) && isQueueDirectory(path)) names.push(name);
     if (isQueueName(`${name}/x`)) names.push(...below(path, `${name}/`));
   }
   return names.sort();
+}
+
+function isV1Name(name: string): boolean {
+  return name !== FAILED && isQueueName(name);
 }
 
 function isQueueName(name: string): boolean {

@@ -1,0 +1,49 @@
+/** Telling what belongs to a v2 store, so that nothing else is kept in it. */
+import { lstatSync, realpathSync } from "node:fs";
+import { dirname, join, sep } from "node:path";
+import { AgentqError } from "../errors.ts";
+import { errnoOf, ioError } from "../platform/durable.ts";
+import { NAMESPACE } from "./layout.ts";
+
+/** Throws `v2-directory` where a v2 store lies in the directory, or the directory in a v2 store. */
+export function refuseStore(directory: string): void {
+  refuseInsideStore(directory);
+  refuseInsideStore(realPath(directory));
+  if (holdsStore(directory)) throw v2Directory(directory, `${directory} holds a v2 store`);
+}
+
+/** Throws `v2-directory` where the path, as it is spelt, is or lies in what a v2 store keeps to itself. */
+export function refuseInsideStore(path: string): void {
+  // What an interrupted initialisation left is set aside under a longer name.
+  const inside = path.split(sep).some((part) =>
+    part === NAMESPACE || part.startsWith(`${NAMESPACE}.`)
+  );
+  if (inside) throw v2Directory(path, `${path} lies in a v2 store, which keeps it to itself`);
+}
+
+/** Whether a v2 store, whole or not, lies in the directory. */
+export function holdsStore(directory: string): boolean {
+  const path = join(directory, NAMESPACE);
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+  } catch (error) {
+    if (errnoOf(error) === "ENOTDIR") return false;
+    throw ioError("look at", path, error);
+  }
+}
+
+/** Without links, as far as the path is there. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    const parent = dirname(path);
+    const missing = errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR";
+    if (missing && parent !== path) return realPath(parent);
+    throw ioError("look at", path, error);
+  }
+}
+
+function v2Directory(path: string, message: string): AgentqError {
+  return new AgentqError("v2-directory", message, { details: { path } });
+}
