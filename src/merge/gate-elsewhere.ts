@@ -11,9 +11,9 @@
  */
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
-import { isRegular, sameVersion, type Version } from "./entry.ts";
-import { countOf, type Counts, shared, wordCounts, wordList } from "./gate-words.ts";
-import { hasNul } from "./similarity.ts";
+import { sameVersion, type Version } from "./entry.ts";
+import { textOf } from "./gate-texts.ts";
+import { countOf, type Counts, shared, wordList } from "./gate-words.ts";
 import type { Difference } from "./tree-paths.ts";
 
 /** A path of a merge of which lines may have moved. */
@@ -69,18 +69,16 @@ function addedLines(db: ObjectReader, changes: readonly Difference[]): AddedLine
   const texts = new Map<string, Set<string>>();
   const gained = new Map<string, { words: Counts; isNew: boolean }>();
   for (const { path, left, right } of changes) {
-    if (!isText(db, right)) continue;
+    if (textOf(db, right) === null) continue;
     const isNew = left.mode === 0;
     const file = splitWords(db, right);
     if (isNew && isPatch(db, right)) continue;
     if (isNew) texts.set(path, new Set(file.map(keyOf)));
     const before = new Map<string, number>();
     const more = counted(file.flat());
-    if (isText(db, left)) {
-      for (const words of splitWords(db, left)) {
-        before.set(keyOf(words), (before.get(keyOf(words)) ?? 0) + 1);
-        for (const word of words) more.set(word, countOf(more, word) - 1);
-      }
+    for (const words of splitWords(db, left)) {
+      before.set(keyOf(words), (before.get(keyOf(words)) ?? 0) + 1);
+      for (const word of words) more.set(word, countOf(more, word) - 1);
     }
     gained.set(path, { words: more, isNew });
     file.forEach((words, at) => {
@@ -102,10 +100,9 @@ function missingLines(
   db: ObjectReader,
   { sides, result }: MovedFrom,
 ): Map<string, { words: Counts; times: number }> {
-  const there = new Set(isText(db, result) ? splitWords(db, result).map(keyOf) : []);
+  const there = new Set(splitWords(db, result).map(keyOf));
   const missing = new Map<string, { words: Counts; times: number }>();
   for (const side of sides) {
-    if (!isText(db, side)) continue;
     const times = new Map<string, number>();
     for (const words of splitWords(db, side)) {
       const key = keyOf(words);
@@ -126,9 +123,9 @@ function standing(
   missing: ReadonlyMap<string, { words: Counts; times: number }>,
   { lines, byWord, gained, newFile }: AddedLines,
 ): Counts {
-  const known = isText(db, base) ? wordCounts(db.read(base.oid).data) : new Map<string, number>();
+  const known = counted(splitWords(db, base).flat());
   const isWhole = result.mode !== 0 && [base, ...sides].some((side) => sameVersion(side, result));
-  const resultLines = isText(db, result) ? splitWords(db, result).map(keyOf) : [];
+  const resultLines = splitWords(db, result).map(keyOf);
   const copies = new Map<string, boolean>();
   const isCopy = (path: string): boolean => {
     let found = copies.get(path);
@@ -184,16 +181,14 @@ function standsAt(
 
 const sum = (counts: Counts): number => [...counts.values()].reduce((n, more) => n + more, 0);
 
-const isText = (db: ObjectReader, version: Version): boolean =>
-  isRegular(version.mode) && !hasNul(db.read(version.oid).data);
-
-/** The words of each line that has any. */
-function splitWords(db: ObjectReader, { oid }: Version): string[][] {
-  const { data } = db.read(oid);
-  const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
-  return text.split("\n").map((line) => wordList(Buffer.from(line, "latin1")))
-    .filter((words) => words.length > 0);
+/** The words of each line that has any; of what is no text, none. */
+function splitWords(db: ObjectReader, version: Version): string[][] {
+  return plain(textOf(db, version)).split("\n")
+    .map((line) => wordList(Buffer.from(line, "latin1"))).filter((words) => words.length > 0);
 }
+
+const plain = (data: Uint8Array | null): string =>
+  data ? Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1") : "";
 
 const keyOf = (words: readonly string[]): string => words.join(" ");
 
@@ -204,7 +199,5 @@ function counted(words: readonly string[]): Counts {
 }
 
 /** A diff is a record of work, and no place for it. */
-function isPatch(db: ObjectReader, { oid }: Version): boolean {
-  const text = Buffer.from(db.read(oid).data).toString("latin1");
-  return /^@@ -\d+(,\d+)? \+\d+(,\d+)? @@/m.test(text);
-}
+const isPatch = (db: ObjectReader, version: Version): boolean =>
+  /^@@ -\d+(,\d+)? \+\d+(,\d+)? @@/m.test(plain(textOf(db, version)));

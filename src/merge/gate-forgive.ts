@@ -7,7 +7,7 @@
  *  they did, and the path was never whole since, nor deleted ─────────▶ not: what the tip lacks is the loss
  *  no later commit changes the path, but for its layout ──────────────▶ not
  *  one does: deletes or renames it, rewrites most of it,
- *            or reaches every place where something is lost ──────────▶ forgiven
+ *            or changes a line at every place where something is lost ▶ forgiven
  * ```
  */
 import { Buffer } from "node:buffer";
@@ -18,6 +18,7 @@ import type { Place } from "./gate-layout.ts";
 import { markersStand } from "./gate-markers.ts";
 import { commitTree, type JudgedLoss, moves } from "./gate-merge.ts";
 import type { Loss } from "./gate-path.ts";
+import { isText, textOf } from "./gate-texts.ts";
 import { shared, wordCounts, wordList } from "./gate-words.ts";
 import { diffLines } from "./text/diff.ts";
 import { classifyLines, splitLines } from "./text/lines.ts";
@@ -39,7 +40,7 @@ export function forgiveness(
   if (later.length === 0) return (loss) => loss;
   const lookup = treePaths(db);
   const at = (commit: Oid, path: string): Version => lookup.at(commitTree(db, commit), path);
-  const text = (version: Version): Uint8Array => db.read(version.oid).data;
+  const text = (version: Version): Uint8Array => textOf(db, version) ?? db.read(version.oid).data;
 
   const sameWords = (a: Version, b: Version): boolean => {
     if (!isRegular(a.mode) || a.mode !== b.mode) return false;
@@ -89,39 +90,82 @@ export function forgiveness(
     const { found, total } = shared(wordCounts(old), wordCounts(current));
     if (found < total * REWRITTEN) return true;
     if (loss.kind === "back") return false;
-    if (loss.places.length === 0) return loss.kind === "whole" && !isText(old);
+    if (loss.places.length === 0) return loss.kind === "whole" && !isText(db, merged);
     return reaches(old, current, loss.places);
   };
 
   return (loss) => loss.kind === "markers" ? unmarked(loss) : isForgiven(loss) ? null : loss;
 }
 
-const isText = (data: Uint8Array): boolean => !data.subarray(0, 8000).includes(0);
-
 /**
- * Whether what became of `old` changes words in each of the places, or in a line beside it. Word by word,
- * so that lines may be broken anew everywhere.
+ * Whether what became of `old` changes or deletes a line in each of the places, or beside a place that has
+ * none: lines put in beside them reach nothing. Word by word, so that lines may be broken anew everywhere.
  */
 function reaches(old: Uint8Array, now: Uint8Array, places: readonly Place[]): boolean {
-  const lines = splitLines(old);
-  const firstWord = [0];
-  for (let i = 0; i < lines.count; i++) {
-    const words = wordList(old.subarray(lines.starts[i], lines.starts[i + 1]));
-    firstWord.push(firstWord[i]! + words.length);
-  }
+  const before = wordLines(old);
+  const after = wordLines(now);
+  if (before.lines.length === 0) return true;
   const { ids, tables } = classifyLines(
-    [old, now].map((data) => splitLines(Buffer.from(wordList(data).join("\n") + "\n", "latin1"))),
+    [before, after].map(({ lines }) =>
+      splitLines(Buffer.from(lines.flat().join("\n") + "\n", "latin1"))
+    ),
   );
   const changes = diffLines(ids[0]!, ids[1]!, tables, "histogram");
-  /** The nearest line with a word, `step` lines on. */
-  const beside = (line: number, step: 1 | -1): number => {
-    let i = line;
-    while (i >= 0 && i < lines.count && firstWord[i] === firstWord[i + 1]) i += step;
-    return Math.min(Math.max(i, 0), lines.count - 1);
+  const left = counted(after.lines);
+  for (const [line, n] of counted(before.lines)) left.set(line, (left.get(line) ?? 0) - n);
+  /** A line that isn't there any more, and of which words were changed: not only where it ends. */
+  const isChanged = (line: number): boolean => {
+    if (before.lines[line]!.length === 0 || left.get(before.lines[line]!.join(" "))! >= 0) {
+      return false;
+    }
+    const [first, end] = [before.first[line]!, before.first[line + 1]!];
+    return changes.some(({ at, removed, newAt, added }) =>
+      removed > 0 ? at < end && at + removed > first : at > first && at < end ||
+        at === end && after.lineOf[newAt - 1] === after.lineOf[newAt] ||
+        at === first && after.lineOf[newAt + added - 1] === after.lineOf[newAt + added]
+    );
   };
-  return lines.count === 0 || places.every(({ from, to }) => {
-    const first = firstWord[beside(from - 1, -1)]!;
-    const end = firstWord[beside(to, 1) + 1]!;
-    return changes.some(({ at, removed }) => at <= end && at + removed >= first);
+  /** The nearest line with a word, `step` lines on. */
+  const beside = (line: number, step: 1 | -1): number[] => {
+    let i = line;
+    while (before.lines[i]?.length === 0) i += step;
+    return before.lines[i] === undefined ? [] : [i];
+  };
+  return places.every(({ from, to }) => {
+    const inside = Array.from({ length: to - from }, (_, n) => from + n)
+      .filter((line) => (before.lines[line]?.length ?? 0) > 0);
+    return (inside.length > 0 ? inside : [...beside(from - 1, -1), ...beside(to, 1)])
+      .some(isChanged);
   });
+}
+
+interface WordLines {
+  readonly lines: readonly (readonly string[])[];
+  /** Number of each line's first word, and past the last line the number of words. */
+  readonly first: readonly number[];
+  /** Which line each word is in. */
+  readonly lineOf: readonly number[];
+}
+
+function wordLines(data: Uint8Array): WordLines {
+  const text = splitLines(data);
+  const lines: string[][] = [];
+  const first = [0];
+  const lineOf: number[] = [];
+  for (let i = 0; i < text.count; i++) {
+    const words = wordList(data.subarray(text.starts[i], text.starts[i + 1]));
+    lines.push(words);
+    for (const _ of words) lineOf.push(i);
+    first.push(lineOf.length);
+  }
+  return { lines, first, lineOf };
+}
+
+function counted(lines: readonly (readonly string[])[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const words of lines) {
+    const line = words.join(" ");
+    counts.set(line, (counts.get(line) ?? 0) + 1);
+  }
+  return counts;
 }

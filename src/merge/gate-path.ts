@@ -14,7 +14,7 @@ import type { ObjectReader } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
 import type { Place } from "./gate-layout.ts";
 import { newMarkerSets } from "./gate-markers.ts";
-import { BARELY, findTextLoss, isText, ranges, readTexts } from "./gate-texts.ts";
+import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./gate-texts.ts";
 import { shared, wordCounts, type WordSource } from "./gate-words.ts";
 import { cutLines, newMarkers, standsElsewhere, wordsKept } from "./survival.ts";
 
@@ -134,6 +134,10 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
           alone ? "has the old content" : "has the other side's content whole",
         );
       }
+      // What has no lines can't be adapted line by line: without a conflict it is what merging gives.
+      if (!conflicted && result.oid !== expected.oid) {
+        return lost("whole", parent, "has other content than merging gives");
+      }
       continue;
     }
     const found = findTextLoss(
@@ -149,8 +153,9 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     );
     if (found) return lost("text", parent, found.what, found);
   }
-  if (texts && !conflicted && isText(context.db, expected)) {
-    const cut = cutLines(context.db.read(expected.oid).data, texts[0]!, texts[3]!)
+  const wanted = texts && !conflicted ? textOf(context.db, expected) : null;
+  if (texts && wanted) {
+    const cut = cutLines(wanted, texts[0]!, texts[3]!)
       .filter((hunk) => !standsElsewhere(hunk, context.elsewhere()));
     if (cut.length > 0) {
       const places = cut.map(({ place }) => place);
@@ -195,8 +200,8 @@ function findRemoval(context: PathContext, versions: PathVersions, lost: Lost): 
 
 function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
   const { result, conflicted, base, ours, theirs, markerSize } = versions;
-  if (!isText(context.db, result)) return null;
-  const data = context.db.read(result.oid).data;
+  const data = textOf(context.db, result);
+  if (data === null) return null;
   const sources = contents(context, [base, ours, theirs]);
   const lines = newMarkers(data, sources, markerSize, conflicted);
   lines.push(...newMarkerSets(data, () => sources, markerSize).flat());
@@ -205,9 +210,10 @@ function markersIn(context: PathContext, versions: PathVersions, lost: Lost): Lo
 
 /** A file that the merge itself puts in: often a copy of a marked one, left over from settling it. */
 function markersInNew(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
-  if (!isText(context.db, versions.result)) return null;
+  const data = textOf(context.db, versions.result);
+  if (data === null) return null;
   const lines = newMarkerSets(
-    context.db.read(versions.result.oid).data,
+    data,
     () => contents(context, context.parents()),
     versions.markerSize,
   ).flat();
@@ -215,7 +221,7 @@ function markersInNew(context: PathContext, versions: PathVersions, lost: Lost):
 }
 
 function contents({ db }: PathContext, versions: readonly Version[]): Uint8Array[] {
-  return versions.filter((version) => isText(db, version)).map(({ oid }) => db.read(oid).data);
+  return versions.map((version) => textOf(db, version)).filter((text) => text !== null);
 }
 
 function marked(lines: readonly number[], lost: Lost): Loss {
@@ -253,7 +259,11 @@ function findOverwritten(context: PathContext, versions: PathVersions, lost: Los
     return lost("whole", 0, "is of another type, though neither side changed it");
   }
   const texts = readTexts(context.db, [expected, result]);
-  if (!texts) return null;
+  if (!texts) {
+    return result.oid === expected.oid
+      ? null
+      : lost("whole", 0, "was changed by neither side and has other content");
+  }
   const old = wordCounts(texts[0]!);
   const { found, total } = shared(old, wordCounts(texts[1]!));
   if (found >= total * BARELY) return null;

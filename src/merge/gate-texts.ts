@@ -1,4 +1,5 @@
 /** Whether a side's change of a text is lost, as a whole or in single hunks. */
+import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
 import { type LostHunk, lostHunks, missingPlaces, withoutNumbers } from "./gate-hunks.ts";
@@ -62,17 +63,28 @@ export function linesOfText(regions: readonly string[]): string {
   return `${all.length === 1 && !all[0]!.includes("-") ? "line" : "lines"} ${all.join(", ")}`;
 }
 
-export function isText(db: ObjectReader, version: Version): boolean {
-  return isRegular(version.mode) && !hasNul(db.read(version.oid).data);
+export const isText = (db: ObjectReader, version: Version): boolean => textOf(db, version) !== null;
+
+/** A file's text, as UTF-8 where it is UTF-16 with a byte order mark; null when it is none. */
+export function textOf(db: ObjectReader, version: Version): Uint8Array | null {
+  if (!isRegular(version.mode)) return null;
+  const { data } = db.read(version.oid);
+  if (!hasNul(data)) return data;
+  const isBig = data[0] === 0xfe && data[1] === 0xff;
+  const isLittle = data[0] === 0xff && data[1] === 0xfe;
+  if (data.length % 2 !== 0 || !isBig && !isLittle) return null;
+  const units = Buffer.from(data.subarray(2));
+  const text = (isBig ? units.swap16() : units).toString("utf16le");
+  return text.includes("\0") ? null : Buffer.from(text);
 }
 
 /** The contents, when all that exist are text. */
 export function readTexts(db: ObjectReader, versions: readonly Version[]): Uint8Array[] | null {
   const texts: Uint8Array[] = [];
   for (const version of versions) {
-    if (version.mode === 0) texts.push(new Uint8Array(0));
-    else if (isText(db, version)) texts.push(db.read(version.oid).data);
-    else return null;
+    const text = version.mode === 0 ? new Uint8Array(0) : textOf(db, version);
+    if (text === null) return null;
+    texts.push(text);
   }
   return texts;
 }
