@@ -2,6 +2,7 @@
 import { createInterface } from "node:readline";
 import { AgentqError } from "../../src/errors.ts";
 import { promisorOf } from "../../src/git/missing-blobs.ts";
+import { shownPath, shownSentence } from "../../src/git/path-quote.ts";
 import { supplied } from "../../src/git/supply.ts";
 import { pairMerger, toFailedMerge, toMergeDocument } from "../../src/merge/merge-pair.ts";
 import type { MergeResult } from "../../src/merge/types.ts";
@@ -88,8 +89,13 @@ function describe(result: MergeResult): string {
     messages: string[];
   };
   for (const { path, type, regions } of conflicts) {
-    lines.push(`  ${path} (${type})${regions.length > 0 ? ` lines ${regions.join(", ")}` : ""}`);
+    lines.push(
+      `  ${shownPath(path)} (${type})${regions.length > 0 ? ` lines ${regions.join(", ")}` : ""}`,
+    );
   }
-  if (messages.length > 0) lines.push("", ...messages);
+  const paths = conflicts.map(({ path }) => path);
+  if (messages.length > 0) {
+    lines.push("", ...messages.map((message) => shownSentence(message, paths)));
+  }
   return lines.join("\n");
 }

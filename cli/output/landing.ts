@@ -3,10 +3,15 @@
  * here a stranger's text is kept on its own line, so that it can't pass for a line of ours.
  */
 import type { ResultDocument, ShowDocument, StatusDocument } from "../../src/landing/schemas.ts";
+import { shownPath } from "../../src/git/path-quote.ts";
 import { escapeLine } from "./escape.ts";
 
 const short = (oid: string) => oid.slice(0, 12);
 const indent = (lines: readonly string[]) => lines.map((line) => `  ${line}\n`).join("");
+
+/** `path:first-last`. */
+const shownRegion = (region: string): string =>
+  region.replace(/^(.*)(:[^:]*)$/s, (_, path: string, lines: string) => shownPath(path) + lines);
 
 /** One result, with everything its submitter needs. */
 export function describeResult(result: ResultDocument): string {
@@ -20,7 +25,7 @@ export function describeResult(result: ResultDocument): string {
         (result.tip === null ? "" : ` on ${short(result.tip)}`);
     case "refused":
       return `ticket ${ticket}: refused ${short(candidate)}: ${escapeLine(result.reason)}\n` +
-        indent(result.files.map(escapeLine)) + indent(result.regions.map(escapeLine)) +
+        indent(result.files.map(shownPath)) + indent(result.regions.map(shownRegion)) +
         (result.report === "" ? "" : indent(result.report.split("\n")));
   }
 }
@@ -83,7 +88,7 @@ export function describeTicket(shown: ShowDocument): string {
     ["submitted", time(shown.submittedAt)],
     ["verify", shown.verifyCmd],
     ["check", shown.check],
-    ["dropped", shown.drops.length > 0 ? shown.drops.join(", ") : null],
+    ["dropped", shown.drops.length > 0 ? shown.drops.map(shownPath).join(", ") : null],
     ["lander", shown.result?.lander ?? null],
     ["started", time(shown.result?.startedAt ?? null)],
     ["ended", time(shown.result?.endedAt ?? null)],

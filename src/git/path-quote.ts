@@ -1,4 +1,5 @@
 /** Paths as git prints them when they hold more than plain characters. */
+import { Buffer } from "node:buffer";
 
 const LETTERS = new Map([
   ["\x07", "a"],
@@ -25,3 +26,34 @@ export function quotePath(path: string): string {
   });
   return `"${inner}"`;
 }
+
+/** The path (byte string) that {@link quotePath} and git give between double quotes; null for any other text. */
+export function unquotePath(text: string): string | null {
+  const inner = /^"((?:[^"\\]|\\[abfnrtv"\\]|\\[0-3][0-7]{2})*)"$/.exec(text)?.[1];
+  if (inner === undefined) return null;
+  return utf8(inner).replace(/\\([0-3][0-7]{2}|.)/g, (_, code: string) => {
+    if (code.length === 3) return String.fromCharCode(Number.parseInt(code, 8));
+    return [...LETTERS].find(([, letter]) => letter === code)![0];
+  });
+}
+
+/**
+ * A path that is text already, for a line of its own: one with control characters (a newline could pass for a line
+ * of ours) stands between double quotes, escaped as by {@link quotePath}.
+ */
+export function shownPath(text: string): string {
+  return CONTROL.test(text) ? quotePath(utf8(text)) : text;
+}
+
+/** A sentence that names paths, on one line: those of `paths` as {@link shownPath} gives them. */
+export function shownSentence(text: string, paths: readonly string[]): string {
+  let shown = text;
+  for (const path of paths) if (CONTROL.test(path)) shown = shown.replaceAll(path, shownPath(path));
+  return CONTROL.test(shown)
+    ? shown.replace(/[\x00-\x1f\x7f-\x9f]/g, (char) => quotePath(utf8(char)).slice(1, -1))
+    : shown;
+}
+
+const CONTROL = /[\x00-\x1f\x7f-\x9f]/;
+
+const utf8 = (text: string): string => Buffer.from(text, "utf8").toString("latin1");

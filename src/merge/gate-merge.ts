@@ -1,6 +1,7 @@
 /** What a merge commit lost of its parents' work, found by merging them again and comparing. */
 import { parseCommitLinks } from "../git/commit.ts";
 import type { CommitReader } from "../git/history.ts";
+import { shownPath } from "../git/path-quote.ts";
 import type { Oid } from "../git/types.ts";
 import { isRegular, NOTHING, type Version } from "./entry.ts";
 import { findLoss, type Loss } from "./gate-path.ts";
@@ -130,7 +131,7 @@ export function compareMerge(
         ? {
           ...loss,
           remedy: "edit",
-          what: `is ${pathText(where)} in the merge, which ${loss.what}`,
+          what: `is ${shownPath(pathText(where))} in the merge, which ${loss.what}`,
         }
         : loss;
     };

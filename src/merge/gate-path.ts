@@ -12,11 +12,12 @@
  */
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
+import { cutsOf, mergedText } from "./gate-cuts.ts";
 import type { Place } from "./gate-layout.ts";
 import { newMarkerSets } from "./gate-markers.ts";
 import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./gate-texts.ts";
 import { shared, wordCounts, type WordSource } from "./gate-words.ts";
-import { cutLines, newMarkers, standsElsewhere, wordsKept } from "./survival.ts";
+import { newMarkers, wordsKept } from "./survival.ts";
 
 /** What one path is in all the trees that matter. */
 export interface PathVersions {
@@ -54,8 +55,11 @@ export interface Loss {
   readonly remedy: Remedy;
 }
 
-/** What brings the work back: the parent's version as a whole, the path's removal, or nothing but an edit. */
-export type Remedy = "take" | "remove" | "edit";
+/**
+ * What brings the work back: the parent's version as a whole (`keep` where the other parent deleted it), the
+ * path's removal, or nothing but an edit.
+ */
+export type Remedy = "take" | "keep" | "remove" | "edit";
 
 /** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
 export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
@@ -79,6 +83,7 @@ function remedyOf(
   if (kind === "back") return "remove";
   if (kind === "markers" || parent === 0) return "edit";
   const [side, other] = parent === 1 ? [ours, theirs] : [theirs, ours];
+  if (base.mode !== 0 && other.mode === 0) return "keep";
   return other.mode === 0 || sameVersion(other, base) || sameVersion(other, side) ? "take" : "edit";
 }
 
@@ -153,14 +158,19 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     );
     if (found) return lost("text", parent, found.what, found);
   }
-  const wanted = texts && !conflicted ? textOf(context.db, expected) : null;
-  if (texts && wanted) {
-    const cut = cutLines(wanted, texts[0]!, texts[3]!)
-      .filter((hunk) => !standsElsewhere(hunk, context.elsewhere()));
-    if (cut.length > 0) {
-      const places = cut.map(({ place }) => place);
-      const text = cut.flatMap((hunk) => hunk.text);
-      return lost("text", 0, `lacks ${ranges(cut)} of what merging gives`, { places, text });
+  const merged = !texts
+    ? null
+    : conflicted
+    ? mergedText(texts[0]!, texts[1]!, texts[2]!)
+    : textOf(context.db, expected);
+  if (merged) {
+    const cuts = cutsOf(merged, texts![3]!, () => context.elsewhere());
+    if (cuts.length > 0) {
+      const what = conflicted
+        ? "lacks lines that merging gives beside what was in conflict"
+        : `lacks ${ranges(cuts)} of what merging gives`;
+      const places = cuts.map(({ place }) => place);
+      return lost("text", 0, what, { places, text: cuts.flatMap(({ text }) => text) });
     }
   }
   return null;

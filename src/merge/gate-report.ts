@@ -1,5 +1,6 @@
 /** What the gate tells whoever has to mend a candidate. */
 import { Buffer } from "node:buffer";
+import { shownPath, shownSentence } from "../git/path-quote.ts";
 import type { Oid } from "../git/types.ts";
 import type { Loss, Remedy } from "./gate-path.ts";
 import { linesOfText } from "./gate-texts.ts";
@@ -15,16 +16,19 @@ const WIDTH = 120;
 
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
+  const paths = merge.conflicts.map(({ path }) => pathText(path));
   const lines = [
     `Merging the candidate ${short(merge.theirs)} into the branch, which is at ${
       short(merge.ours)
     }, has conflicts:`,
     ...list(
       merge.conflicts.map(({ path, type, regions }) =>
-        `${pathText(path)} (${type}${regions.length > 0 ? `, ${linesOfText(regions)}` : ""})`
+        `${shownPath(pathText(path))} (${type}${
+          regions.length > 0 ? `, ${linesOfText(regions)}` : ""
+        })`
       ),
     ),
-    ...merge.messages.map((message) => `  ${message}`).slice(0, SHOWN),
+    ...merge.messages.slice(0, SHOWN).map((message) => `  ${shownSentence(message, paths)}`),
     "",
     "Next: merge the branch into the candidate, settle each path so that both sides' changes are in it,",
     "commit the merge and submit again. Where the merge was left in progress in the clone: edit the marked",
@@ -38,6 +42,8 @@ export interface RefusedMerge {
   /** A merge commit of the candidate and its parents; null for the merge with the branch itself. */
   readonly merge: {
     readonly oid: Oid;
+    /** Whether it is the candidate itself, and not below it. */
+    readonly isTip: boolean;
     readonly sides: readonly { readonly oid: Oid; readonly onBranch: boolean }[];
   } | null;
   readonly losses: readonly Loss[];
@@ -56,7 +62,7 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
     for (const { path, parent, what, regions, text } of losses.slice(0, SHOWN)) {
       const where = regions.length > 0 ? ` (${linesOfText(regions)})` : "";
       const side = parent === 0 ? "" : ` [changed ${changedBy(merge, parent)}]`;
-      lines.push(`  ${pathText(path)}: ${what}${where}${side}`);
+      lines.push(`  ${shownPath(pathText(path))}: ${what}${where}${side}`);
       const shown = text.slice(0, Math.min(QUOTED_OF_PATH, room));
       room -= shown.length;
       lines.push(...shown.map((line) => `    > ${quoted(line)}`));
@@ -65,17 +71,35 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
     if (merge !== null) lines.push(...remedies(merge, losses));
     lines.push("");
   }
-  lines.push(
-    "Next: put what is missing back in a new commit (or make the merge again), then submit again.",
-    "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
-  );
+  const kinds = new Set(bad.flatMap(({ losses }) => losses.map(({ kind }) => kind)));
+  const marked = kinds.delete("markers");
+  const next: string[] = [];
+  if (marked) {
+    next.push(
+      "Take the conflict markers out so that both sides' lines stand, commit, submit again.",
+    );
+  }
+  if (kinds.size > 0) {
+    next.push(
+      "Put what is missing back in a new commit (or make the merge again), then submit again.",
+      "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
+    );
+  }
+  if (marked && kinds.size > 0) next.push("Markers can't be dropped.");
+  lines.push(...next.map((line, i) => i === 0 ? `Next: ${line}` : line));
   return lines.join("\n") + "\n";
 }
 
 /** The commands that bring back what a merge commit lost. */
 function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Loss[]): string[] {
   const at = short(merge.oid);
-  const lines = [`  See what merging gives: git checkout --detach ${at}^1 && git merge ${at}^2`];
+  const others = merge.sides.slice(1).map((_, i) => `${at}^${i + 2}`).join(" ");
+  const lines = [
+    `  See what merging gives: git checkout --detach ${at}^1 && git merge ${others}`,
+    `  To go on from there, settle and commit it, then: ${
+      merge.isTip ? "git checkout -B BRANCH" : `git rebase --onto HEAD ${at} BRANCH`
+    }`,
+  ];
   const ofParent = (parent: 1 | 2): number => parent === 1 ? 1 : merge.sides.length;
   for (const parent of [1, 2] as const) {
     const from = (remedy: Remedy): string[] =>
@@ -88,6 +112,15 @@ function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Lo
     if (whole.length > 0) {
       lines.push(
         `  Only parent ${n} changed it, take it whole: git checkout ${at}^${n} -- ${names(whole)}`,
+      );
+    }
+    const kept = from("keep");
+    if (kept.length > 0) {
+      lines.push(
+        `  Parent ${n} changed it, and parent ${ofParent(parent === 1 ? 2 : 1)} deleted it: ` +
+          `git checkout ${at}^${n} -- ${names(kept)} keeps it changed, --drop ${
+            kept.length === 1 ? names(kept) : "PATH"
+          } keeps it deleted.`,
       );
     }
     const gone = from("remove");

@@ -10,6 +10,7 @@
  * purpose (gate-forgive.ts), or when it was declared with `--drop`.
  */
 import { type CommitReader, commitsBetween, isAncestor } from "../git/history.ts";
+import { unquotePath } from "../git/path-quote.ts";
 import { compileWildmatch } from "../git/wildmatch.ts";
 import type { Oid } from "../git/types.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
@@ -116,7 +117,7 @@ function inspectCandidate(
       oid: parent,
       onBranch: isAncestor(db, parent, tip),
     }));
-    bad.push({ merge: { oid, sides }, losses });
+    bad.push({ merge: { oid, isTip: oid === candidate, sides }, losses });
   }
   return bad.length === 0 ? null : refuse("a merge on the branch was refused", bad);
 }
@@ -135,13 +136,21 @@ function refuse(
   };
 }
 
-/** Whether a path's loss was declared. Globs as in git's pathspecs: `*` matches slashes. */
+/**
+ * Whether a path's loss was declared. Globs as in git's pathspecs: `*` matches slashes. A path between double
+ * quotes is one as reports give it, and no glob.
+ */
 export function dropMatcher(drops: readonly string[]): (path: string) => boolean {
-  const tests = drops.map((drop) => {
+  const tests = drops.flatMap((drop) => {
     const pattern = byteString(drop.replace(/\/+$/, ""));
     const matches = compileWildmatch(pattern, { pathname: false });
-    return (path: string): boolean =>
-      path === pattern || path.startsWith(pattern + "/") || matches(path);
+    const quoted = unquotePath(drop)?.replace(/\/+$/, "");
+    return [
+      matches,
+      ...[pattern, quoted].filter((path) => path !== undefined).map((named) => (path: string) =>
+        path === named || path.startsWith(named + "/")
+      ),
+    ];
   });
   return (path) => tests.some((test) => test(path));
 }
