@@ -214,5 +214,7 @@ export interface QueueBackend {
    */
   recover(queue: string | null, options?: RecoverOptions): Promise<Recovered[]>;
   readonly failed: DeadLetters;
+  /** What about the place endangers messages, as it may be printed: one sentence each. */
+  warnings?(): Promise<string[]>;
   close(): Promise<void>;
 }

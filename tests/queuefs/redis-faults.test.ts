@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
@@ -209,6 +210,93 @@ describe("a Redis server that misbehaves", () => {
     await new Promise<void>((resolve) => mute.listen(port, "127.0.0.1", resolve));
     assert.equal(await code(open(`redis://127.0.0.1:${port}?timeout=300`)), "backend-unreachable");
     mute.close();
+  });
+
+  test("an address that asks for what isn't there is a mistake, at once", LONG, async () => {
+    const server = await startRedis();
+    const http = createHttpServer((_, answer) => answer.end("hello"));
+    await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
+    const { port } = http.address() as { port: number };
+    const mistakes: [string, RegExp][] = [
+      [`redis://127.0.0.1:${server.port}/99`, /no database of that number/],
+      [`redis://127.0.0.1:${server.port}?cluster=1`, /is no node of a cluster/],
+      [`redis://127.0.0.1:${server.port}?sentinel=m`, /is no sentinel/],
+      [`redis://127.0.0.1:${port}`, /doesn't speak the protocol of Redis/],
+    ];
+    for (const [url, words] of mistakes) {
+      // Longer than the test may take: nothing here waits for the end of its time.
+      const more = url.includes("?") ? "&" : "?";
+      await assert.rejects(open(`${url}${more}timeout=600000`), (error) => {
+        assert.ok(error instanceof AgentqError, String(error));
+        assert.equal(error.code, "config-invalid", `${url}: ${error.message}`);
+        assert.equal(error.retryable, false);
+        assert.match(error.message, words);
+        assert.ok(!/report this/.test(error.message));
+        return true;
+      });
+    }
+    http.close();
+    await server.kill();
+  });
+
+  test(
+    "a replica that takes no changes says so, at once, and answers what it can",
+    LONG,
+    async () => {
+      const master = await startRedis({ config: ["repl-diskless-sync-delay 0"] });
+      const replica = await startRedis({ config: [`replicaof 127.0.0.1 ${master.port}`] });
+      await until(() => replica.cli("info", "replication").includes("master_link_status:up"));
+      const first = await open(`redis://127.0.0.1:${master.port}`);
+      await first.create("q");
+      await first.enqueue("q", [{ data: bytes("a") }]);
+      await until(() => replica.cli("llen", "{default}:ov:queue:q:pending") === "1");
+      const backend = await open(`redis://127.0.0.1:${replica.port}?timeout=600000`);
+      assert.deepEqual(await backend.status("q"), { pending: 1, processing: 0 });
+      const changes = [
+        () => backend.create("r"),
+        () => backend.enqueue("q", [{ data: bytes("a") }]),
+        () => backend.dequeue("q", take),
+        () => backend.settleAndDequeue("q", [], take),
+      ];
+      for (const change of changes) {
+        await assert.rejects(change, (error: unknown) => {
+          assert.ok(error instanceof AgentqError, String(error));
+          assert.equal(error.code, "backend-denied", error.message);
+          assert.match(error.message, /it is a read-only replica/);
+          // Workers wait for it to become the master.
+          assert.equal(error.retryable, true);
+          return true;
+        });
+      }
+      replica.cli("replicaof", "no", "one");
+      await until(async () => await code(backend.enqueue("q", [{ data: bytes("a") }])) === "none");
+      await backend.close();
+      await first.close();
+      await replica.kill();
+      await master.kill();
+    },
+  );
+
+  test("a server that may evict messages is warned of", LONG, async () => {
+    const server = await startRedis();
+    const backend = await open(`redis://127.0.0.1:${server.port}`);
+    const warnings = async (policy: string, limit: string) => {
+      server.cli("config", "set", "maxmemory-policy", policy);
+      server.cli("config", "set", "maxmemory", limit);
+      return await backend.warnings!();
+    };
+    assert.deepEqual(await warnings("allkeys-lru", "0"), []);
+    assert.deepEqual(await warnings("noeviction", "100mb"), []);
+    assert.match(
+      (await warnings("allkeys-lru", "100mb")).join(),
+      /allkeys-lru.*set it to noeviction/,
+    );
+    server.cli("acl", "setuser", "plain", "on", ">pw", "~*", "+@all", "-info");
+    const plain = await open(`redis://plain:pw@127.0.0.1:${server.port}`);
+    assert.deepEqual(await plain.warnings!(), []);
+    await plain.close();
+    await backend.close();
+    await server.kill();
   });
 
   test(

@@ -64,6 +64,14 @@ export async function inputBytes(given: string | undefined): Promise<Uint8Array>
   return await readStandardInput();
 }
 
+/** Says on stderr what about the backend endangers messages. */
+export async function warn(context: Context, backend: QueueBackend): Promise<void> {
+  if (context.quiet) return;
+  for (const warning of await backend.warnings?.() ?? []) {
+    context.progress.line(`warning: ${backend.label}: ${warning}`);
+  }
+}
+
 /** Prints documents, one JSON line each, also without `--json`: they are what is asked for. */
 export function printLines(context: Context, documents: readonly unknown[]): void {
   context.progress.clear();

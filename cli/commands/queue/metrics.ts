@@ -4,7 +4,7 @@ import { prometheusText, type QueueMetrics } from "../../../src/queuefs/metrics.
 import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
-import { printLines, withBackend } from "./common.ts";
+import { printLines, warn, withBackend } from "./common.ts";
 
 export function metrics(
   context: Context,
@@ -12,6 +12,7 @@ export function metrics(
   flags: Flags,
 ): Promise<number> {
   return withBackend(context, flags, async (backend) => {
+    await warn(context, backend);
     const counts = await backend.statuses(name === undefined ? undefined : [name]);
     const queues: QueueMetrics[] = [...counts].map(([queue, each]) => ({
       queue,

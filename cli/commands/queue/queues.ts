@@ -4,7 +4,7 @@ import { noQueue } from "../../../src/queuefs/backends/shared.ts";
 import type { QueueBackend, QueueCounts } from "../../../src/queuefs/contract.ts";
 import type { Context } from "../../context.ts";
 import type { CommandModule, Flags } from "../../spec.ts";
-import { printLines, withBackend } from "./common.ts";
+import { printLines, warn, withBackend } from "./common.ts";
 
 type Run = CommandModule["run"];
 
@@ -30,6 +30,7 @@ async function listed(backend: QueueBackend, prefix: string | undefined): Promis
 
 export const create: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
+    await warn(context, backend);
     const created = await backend.create(name!);
     context.print(
       { schema: "agentq.queue-create/1", queue: name, created },
@@ -76,6 +77,7 @@ export const size: Run = (context, [name], flags) =>
 
 export const status: Run = (context: Context, [name], flags: Flags) =>
   withBackend(context, flags, async (backend) => {
+    await warn(context, backend);
     if (flags.all === true) {
       const all = await backend.statuses(
         name === undefined ? undefined : await listed(backend, name),

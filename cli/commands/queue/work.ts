@@ -7,7 +7,7 @@ import { AgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
-import { milliseconds, withBackend } from "./common.ts";
+import { milliseconds, warn, withBackend } from "./common.ts";
 
 const TICK_MS = 1000;
 
@@ -28,6 +28,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       },
     });
     await backend.status(queue); // A queue that isn't there is an error, not an empty one.
+    await warn(context, backend);
     const worker = startWorker(backend, queue, handler, {
       concurrency: Number(flags.concurrency),
       maxAttempts: Number(flags["max-attempts"]),

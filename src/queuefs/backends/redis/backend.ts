@@ -297,6 +297,17 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
           ),
         ),
     },
+    warnings: async () => {
+      // Users that may not ask aren't told.
+      const memory = await connection.info("memory").catch(() => "");
+      const limit = Number(/^maxmemory:(\d+)/m.exec(memory)?.[1] ?? 0);
+      const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? "";
+      if (limit === 0 || !policy.startsWith("allkeys-")) return [];
+      return [
+        `the server removes any key when memory is short (maxmemory-policy ${policy}): messages can ` +
+        "vanish, and queues look complete; set it to noeviction",
+      ];
+    },
     close: () => connection.close(),
   };
 }

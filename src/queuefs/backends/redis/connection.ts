@@ -21,6 +21,8 @@ export type Reply = Uint8Array | number | null | Reply[];
 export interface RedisConnection {
   /** Runs a script; `queue` is for messages. */
   run(head: CallHead, queue: string, args: readonly Argument[]): Promise<Reply>;
+  /** A section of what the server says about itself: `name:value` lines. */
+  info(section: string): Promise<string>;
   /** The members of a set. */
   members(key: string): Promise<string[]>;
   close(): Promise<void>;
@@ -73,7 +75,8 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
           make = source;
           continue;
         }
-        const passing = isPassing(error) || (readOnly && !isAnswer(error));
+        const passing = isPassing(error, address.mode === "single") ||
+          (readOnly && !isAnswer(error));
         if (!passing || performance.now() + RETRY_MS >= deadline) {
           throw callFault(error, label, isAnswer(error) ? queue : name, readOnly);
         }
@@ -90,6 +93,13 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
       const known = () => callKnown(head, args);
       return call(name, queue, readOnly, known, () => callSource(head, args)) as Promise<Reply>;
     },
+    info: (section) =>
+      call(
+        "info",
+        "",
+        true,
+        () => new Call("info", [section], { replyEncoding: "utf8" }),
+      ) as Promise<string>,
     members: (key) =>
       call(
         "list",

@@ -15,17 +15,61 @@ const CODES: readonly [RegExp, ErrorCode][] = [
 const TLS =
   /certificate|CERT_|self[- ]signed|SELF_SIGNED|ERR_TLS|ERR_SSL|alert|UnknownIssuer|NotValidForName/i;
 
+/** What no second attempt changes: the address asks for something that isn't there. */
+const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
+  {
+    words: /^ERR (DB index is out of range|invalid DB index|SELECT is not allowed)/,
+    what: "the server has no database of that number",
+    hint: "Name one below the server's setting databases (16 as a rule), or none.",
+  },
+  {
+    words: /cluster support disabled/,
+    what: "the server is no node of a cluster",
+    hint: "Leave out cluster=1.",
+  },
+  {
+    words: /unknown command .sentinel\b/i,
+    what: "the server is no sentinel",
+    hint: "Name the sentinels (their port is 26379 as a rule), or leave out sentinel=MASTER.",
+  },
+  {
+    words: /^MOVED /,
+    what: "the server is a node of a cluster",
+    hint: "Add cluster=1.",
+  },
+  {
+    // The client's own words for an answer that it can't read.
+    words: /Unknown RESP type|Protocol error, got|Please report this/,
+    what: "what answers there doesn't speak the protocol of Redis",
+    hint: "Check host and port: something else listens there.",
+  },
+];
+
 /** The client's own words for a call that it has not sent. */
 const UNSENT = /^(Stream isn't writeable|Cluster isn't ready)/;
 
-/** True when nothing was executed, as the server said or since nothing was sent, and may be in a moment. */
-export function isPassing(error: unknown): boolean {
-  return error instanceof Error && (LATER.test(error.message) || UNSENT.test(error.message));
+/**
+ * True when nothing was executed, as the server said or since nothing was sent, and may be in a moment.
+ * `alone`: there are no other nodes to ask, so a replica stays one and a slot stays where it is.
+ */
+export function isPassing(error: unknown, alone: boolean): boolean {
+  if (!(error instanceof Error)) return false;
+  if (alone && /^(READONLY|MOVED|ASK) /.test(error.message)) return false;
+  return LATER.test(error.message) || UNSENT.test(error.message);
 }
 
 /** True when another attempt to connect will end the same way: a wrong password, a wrong certificate. */
 export function isFinal(error: Error): boolean {
-  return isDenied(error) || isTls(error);
+  return isDenied(error) || isTls(error) || MISTAKEN.some(({ words }) => words.test(error.message));
+}
+
+function mistakeOf(error: Error, label: string): AgentqError | null {
+  const found = MISTAKEN.find(({ words }) => words.test(error.message));
+  if (found === undefined) return null;
+  return new AgentqError("config-invalid", `${label}: ${found.what}`, {
+    cause: error,
+    hint: found.hint,
+  });
 }
 
 function isDenied(error: Error): boolean {
@@ -51,6 +95,8 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
   if (error !== null && isDenied(error)) {
     return new AgentqError("backend-denied", `${label}: ${firstLine(error)}`, { cause: error });
   }
+  const mistake = error === null ? null : mistakeOf(error, label);
+  if (mistake !== null) return mistake;
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
   return new AgentqError("backend-unreachable", `${label}: ${why}`, { cause: error ?? undefined });
 }
@@ -72,6 +118,9 @@ export function callFault(
   const missing = /NOQUEUE(?: (\S+))?/.exec(error.message);
   if (missing) return noQueue(missing[1] ?? call);
   if (error.name === "ReplyError") {
+    if (error.message.startsWith("READONLY ")) return readOnlyReplica(error, label);
+    const mistake = mistakeOf(error, label);
+    if (mistake !== null) return mistake;
     const code = CODES.find(([words]) => words.test(error.message))?.[1] ?? "backend-error";
     return new AgentqError(code, `${label}: ${message}`, { cause: error });
   }
@@ -82,7 +131,22 @@ export function callFault(
   );
 }
 
+/** Its clients may wait for a failover all the same, as workers do. */
+function readOnlyReplica(cause: Error, label: string): AgentqError {
+  return new AgentqError(
+    "backend-denied",
+    `${label}: it is a read-only replica: nothing was changed`,
+    {
+      cause,
+      hint: "Name the master; where the address moves to it at a failover, try again.",
+      retryable: true,
+    },
+  );
+}
+
 /** Servers put script sources and addresses after the first line. */
 function firstLine(error: Error): string {
+  const unreadable = MISTAKEN.at(-1)!;
+  if (unreadable.words.test(error.message)) return unreadable.what;
   return (error.message.split("\n")[0] ?? "").slice(0, 300) || error.name;
 }
