@@ -3,9 +3,11 @@
  * on in it. Whoever needs no relative path works on all the same. (Where it is gone before the binary
  * starts, the runtime ends it with words of its own, before any code of ours runs.)
  */
-import { isAbsolute, resolve } from "node:path";
+import { realpathSync } from "node:fs";
+import { dirname, isAbsolute, resolve } from "node:path";
 import process from "node:process";
 import { AgentqError } from "../errors.ts";
+import { errnoOf, ioError } from "./durable.ts";
 
 /** The current directory, or null where it was deleted. */
 export function currentDirectoryOrNull(): string | null {
@@ -30,4 +32,16 @@ export function currentDirectory(): string {
 /** `path` made absolute, counted from the current directory. @throws `current-directory-gone` */
 export function absolutePath(path: string): string {
   return isAbsolute(path) ? resolve(path) : resolve(currentDirectory(), path);
+}
+
+/** An absolute path without links, as far as there is something at it. @throws `io-error` */
+export function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    const parent = dirname(path);
+    const missing = errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR";
+    if (missing && parent !== path) return realPath(parent);
+    throw ioError("look at", path, error);
+  }
 }

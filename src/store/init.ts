@@ -15,7 +15,7 @@ import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
 import { admitRoot, inWords, lstatOrNull } from "./admit.ts";
 import { describeOwner, findLocks } from "./stale.ts";
-import { releaseLeftovers, releaseOrKeep, tryExclusive } from "./exclusive.ts";
+import { type ExclusiveFile, releaseLeftovers, releaseOrKeep, tryExclusive } from "./exclusive.ts";
 import { holderLiveness } from "./observed-lock.ts";
 import { DIRECTORY_MODE, FILE_MODE, NAMESPACE, type StorePaths, storePaths } from "./layout.ts";
 import { readIdentity } from "./open.ts";
@@ -43,7 +43,7 @@ export interface InitReport {
 
 /**
  * Creates a store in `root`. Errors: `store-exists`, `init-incomplete`, `v1-directory`, `v2-directory`,
- * `mode-unsupported`, `store-locked` (somebody else is just creating it).
+ * `mode-unsupported`, `store-locked` (somebody else has been creating it for too long).
  */
 export async function initStore(root: string, options: InitOptions = {}): Promise<InitReport> {
   const paths = storePaths(absolutePath(root));
@@ -66,7 +66,11 @@ export async function initStore(root: string, options: InitOptions = {}): Promis
   admitRoot(platform.files, paths.root, { strictModes: !openModes });
   if (!openModes && platform.files.hasModes) probeModes(platform, paths.root);
   const storeId = platform.token();
-  createNamespace(platform, paths, storeId, openModes);
+  const lock = takeNamespace(platform, paths);
+  // Another was faster: it is waited for like any holder of the lock, and there is then what it has made.
+  if (lock === null) {
+    await refuseExisting(platform, paths, { ...options, resumeAfterInspection: false });
+  } else fillNamespace(platform, paths, lock, storeId, openModes);
   return { root: paths.root, storeId, movedAside };
 }
 
@@ -116,7 +120,9 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
 function narrowRoot(platform: StorePlatform, root: string): void {
   const { files } = platform;
   if (!files.hasModes || files.lstat(root)?.mode === DIRECTORY_MODE) return;
-  if (files.readdir(root).length > 0) return;
+  // Another that initialises it at the same time is no user of it.
+  const passing = (name: string) => name.startsWith(PROBE) || name === NAMESPACE;
+  if (!files.readdir(root).every(passing)) return;
   try {
     files.chmod("init.chmod-root", root, DIRECTORY_MODE);
   } catch (error) {
@@ -124,10 +130,12 @@ function narrowRoot(platform: StorePlatform, root: string): void {
   }
 }
 
+const PROBE = ".agentq-probe-";
+
 /** Whether this file system keeps permission bits, asked before anything is made. */
 function probeModes(platform: StorePlatform, root: string): void {
   const { files } = platform;
-  const probe = join(root, `.agentq-probe-${platform.token()}`);
+  const probe = join(root, `${PROBE}${platform.token()}`);
   let mode: number;
   try {
     files.mkdir("init.probe-mkdir", probe, DIRECTORY_MODE);
@@ -144,25 +152,25 @@ function probeModes(platform: StorePlatform, root: string): void {
   );
 }
 
-function createNamespace(
+/** The namespace, ours alone, with its lock; null when somebody else has it. */
+function takeNamespace(platform: StorePlatform, paths: StorePaths): ExclusiveFile | null {
+  try {
+    platform.files.mkdir("init.mkdir-namespace", paths.namespace, DIRECTORY_MODE);
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") return null;
+    throw ioError("make", paths.namespace, error);
+  }
+  return tryExclusive(platform, paths.lock);
+}
+
+function fillNamespace(
   platform: StorePlatform,
   paths: StorePaths,
+  lock: ExclusiveFile,
   storeId: string,
   openModes: boolean,
 ): void {
   const { files } = platform;
-  try {
-    files.mkdir("init.mkdir-namespace", paths.namespace, DIRECTORY_MODE);
-  } catch (error) {
-    if (errnoOf(error) === "EEXIST") {
-      throw new AgentqError("store-locked", `${paths.root} is just being initialised by another`);
-    }
-    throw ioError("make", paths.namespace, error);
-  }
-  const lock = tryExclusive(platform, paths.lock);
-  if (lock === null) {
-    throw new AgentqError("store-locked", `${paths.root} is just being initialised by another`);
-  }
   try {
     try {
       files.mkdir("init.mkdir-objects", paths.objects, DIRECTORY_MODE);

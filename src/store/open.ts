@@ -1,7 +1,9 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
+import { isProcessAlive } from "../platform/host.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
+import { allAnnouncements, listDirectory } from "./announcements.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
 import { orDamaged } from "./damage.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
@@ -57,10 +59,12 @@ function makeContext(
 /** How often and how long to look again while somebody may be just initialising. */
 const GRACE_TRIES = 5;
 const GRACE_MS = 10;
+/** Between its first steps somebody may have to wait for a processor. */
+const BEGINNING_TRIES = 50;
 
 /**
- * Reads which store this is. While its initialisation is visibly under way (its lock is there and not
- * proved dead) this waits for it, at most as long as for any lock.
+ * Reads which store this is. While its initialisation is visibly under way (its lock, or a process that
+ * is about to take it, is there and alive) this waits for it, at most as long as for any lock.
  */
 export async function readIdentity(
   platform: StorePlatform,
@@ -68,6 +72,7 @@ export async function readIdentity(
   wait: LockWait,
 ): Promise<StoreIdentity> {
   const started = performance.now();
+  let ended = false;
   for (let tries = 1;; tries++) {
     try {
       return readValidFiles(platform, paths, wait);
@@ -75,16 +80,39 @@ export async function readIdentity(
       const error = orDamaged(platform, paths, cause);
       const renamed = isAgentqError(error, "identity-changed") && tries <= GRACE_TRIES;
       if (!isAgentqError(error, "init-incomplete") && !renamed) throw error;
-      const expired = performance.now() - started >= wait.timeoutMs;
-      if (expired || (tries > GRACE_TRIES && !initialising(platform, paths))) throw error;
+      const held = isHeld(platform, paths);
+      if (performance.now() - started >= wait.timeoutMs) throw held ? beingMade(paths) : error;
+      const underWay = held || (tries <= BEGINNING_TRIES && isBeginning(platform, paths));
+      if (tries > GRACE_TRIES && !underWay) {
+        // It may have ended, well, since the files were looked at.
+        if (ended) throw error;
+        ended = true;
+        continue;
+      }
     }
     await platform.sleep(GRACE_MS);
   }
 }
 
-function initialising(platform: StorePlatform, paths: StorePaths): boolean {
+function isHeld(platform: StorePlatform, paths: StorePaths): boolean {
   const lock = observeLock(platform, paths.lock);
   return lock !== null && holderLiveness(platform, lock) === "alive";
+}
+
+/** Nothing is there yet, or the announcement of a live process: it is about to take the lock. */
+function isBeginning(platform: StorePlatform, { namespace }: StorePaths): boolean {
+  if (lstatOrNull(platform.files, namespace)?.kind !== "directory") return false;
+  return listDirectory(platform, namespace).length === 0 ||
+    allAnnouncements(platform, namespace).some(({ identity }) =>
+      isProcessAlive(identity, platform.probe) === "alive"
+    );
+}
+
+function beingMade({ root }: StorePaths): AgentqError {
+  return new AgentqError("store-locked", `${root} is still being initialised by another`, {
+    hint: "Wait and try again.",
+    details: { path: root },
+  });
 }
 
 function readValidFiles(

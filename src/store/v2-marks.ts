@@ -1,8 +1,9 @@
 /** Telling what belongs to a v2 store, so that nothing else is kept in it. */
-import { lstatSync, realpathSync } from "node:fs";
-import { dirname, join, sep } from "node:path";
+import { join, sep } from "node:path";
 import { AgentqError } from "../errors.ts";
-import { errnoOf, ioError } from "../platform/durable.ts";
+import { realPath } from "../platform/directory.ts";
+import { nodeFiles } from "../platform/files.ts";
+import { lstatOrNull } from "./admit.ts";
 import { NAMESPACE } from "./layout.ts";
 
 /** Throws `v2-directory` where a v2 store lies in the directory, or the directory in a v2 store. */
@@ -23,25 +24,7 @@ export function refuseInsideStore(path: string): void {
 
 /** Whether a v2 store, whole or not, lies in the directory. */
 export function holdsStore(directory: string): boolean {
-  const path = join(directory, NAMESPACE);
-  try {
-    return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
-  } catch (error) {
-    if (errnoOf(error) === "ENOTDIR") return false;
-    throw ioError("look at", path, error);
-  }
-}
-
-/** Without links, as far as the path is there. */
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    const parent = dirname(path);
-    const missing = errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR";
-    if (missing && parent !== path) return realPath(parent);
-    throw ioError("look at", path, error);
-  }
+  return lstatOrNull(nodeFiles, join(directory, NAMESPACE)) !== null;
 }
 
 function v2Directory(path: string, message: string): AgentqError {

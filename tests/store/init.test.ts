@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -13,7 +14,11 @@ import {
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { nodeFiles } from "../../src/platform/files.ts";
-import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
+import { announcementPath } from "../../src/store/announcements.ts";
+import { releaseOrKeep, tryExclusive } from "../../src/store/exclusive.ts";
+import { storePaths } from "../../src/store/layout.ts";
+import { initStore, openStore, type Store, unlockStore } from "../../src/store/mod.ts";
+import { storePlatform } from "../../src/store/platform.ts";
 import { tempDir } from "../helpers/git.ts";
 
 const NAMESPACE = ".fs-safe-queue-v2";
@@ -62,6 +67,59 @@ describe("initStore()", () => {
     const made = results.filter(({ status }) => status === "fulfilled");
     assert.equal(made.length, 1);
     await openStore(root);
+  });
+
+  /** `initStore` of one process while another, after the first has looked, gets as far as `begin`. */
+  function overtaken(root: string, begin: () => void) {
+    const mkdir: typeof nodeFiles.mkdir = (site, path, mode) => {
+      if (site === "init.mkdir-namespace") begin();
+      nodeFiles.mkdir(site, path, mode);
+    };
+    return initStore(root, { platform: { files: { ...nodeFiles, mkdir } }, lockTimeoutMs: 20_000 });
+  }
+
+  test("waits for another that is just making the store, and takes that one", async () => {
+    const done = join(tempDir(), "store");
+    await assert.rejects(overtaken(done, () => void initStore(done)), { code: "store-exists" });
+
+    // Stopped between its steps for longer than anybody looks again without a reason.
+    for (const step of ["its directory is there", "it has announced itself", "it has the lock"]) {
+      const root = join(tempDir(), "store");
+      const other = join(tempDir(), "other");
+      const { storeId } = await initStore(other);
+      const { namespace, lock } = storePaths(root);
+      const platform = storePlatform({});
+      const opened: Promise<Store>[] = [];
+      const result = overtaken(root, () => {
+        mkdirSync(namespace, { mode: 0o700 });
+        const announced = announcementPath(lock, "0".repeat(32), platform.identity);
+        if (step === "it has announced itself") writeFileSync(announced, "", { mode: 0o600 });
+        const held = step === "it has the lock" ? tryExclusive(platform, lock) : null;
+        opened.push(openStore(root));
+        setTimeout(() => {
+          rmSync(announced, { force: true });
+          for (const name of ["objects", "state.json", "format.json"]) {
+            renameSync(join(other, NAMESPACE, name), join(namespace, name));
+          }
+          if (held !== null) releaseOrKeep(platform, held);
+        }, 250);
+      });
+      await assert.rejects(result, { code: "store-exists" }, step);
+      assert.deepEqual((await Promise.all(opened)).map((store) => store.storeId), [storeId]);
+    }
+  });
+
+  test("says that another still makes it when that takes longer than the wait for a lock", async () => {
+    const root = join(tempDir(), "store");
+    await initStore(root);
+    const { format, lock } = storePaths(root);
+    rmSync(format);
+    const platform = storePlatform({});
+    const held = tryExclusive(platform, lock)!;
+    await assert.rejects(openStore(root, { lockTimeoutMs: 100 }), { code: "store-locked" });
+    await assert.rejects(initStore(root, { lockTimeoutMs: 100 }), { code: "store-locked" });
+    releaseOrKeep(platform, held);
+    await assert.rejects(openStore(root, { lockTimeoutMs: 100 }), { code: "init-incomplete" });
   });
 
   test("makes an empty directory private, and refuses one in use that others can write to", async () => {
