@@ -221,6 +221,6 @@ process.exit();
     }
     if (process.getuid?.() !== 0) return;
     const { stdout, stderr } = attempt("all");
-    assert.match(stdout, /^backend-denied - Check user/, stdout + stderr);
+    assert.match(stdout, /^backend-denied EACCES Check who owns the database/, stdout + stderr);
   });
 });

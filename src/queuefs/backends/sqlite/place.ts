@@ -78,8 +78,12 @@ export function whyNotOpened(path: string, cause: unknown): AgentqError | null {
     return null;
   } catch (error) {
     const { code = "", message } = error as NodeJS.ErrnoException;
-    // Permissions are what the backend's own code for a refusal says.
-    return code === "EACCES" || code === "EPERM" ? null : io(code, message);
+    if (code !== "EACCES" && code !== "EPERM") return io(code, message);
+    return new AgentqError("backend-denied", `${path}: ${message}`, {
+      cause,
+      hint: "Check who owns the database and its directory: its log is written beside it.",
+      details: { path, errno: code },
+    });
   }
 }
 
