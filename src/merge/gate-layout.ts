@@ -92,7 +92,7 @@ export function layOut(texts: Texts): Layout {
 }
 
 /** A text whose lines have no blanks; as many lines. */
-function withoutBlanks(data: Uint8Array): Uint8Array {
+export function withoutBlanks(data: Uint8Array): Uint8Array {
   return data.filter((byte) => byte !== 32 && byte !== 9 && byte !== 13);
 }
 

@@ -185,7 +185,9 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
   return {
     isAdapted: (words) => alike(words, adapted()),
     isSaid: (words) => {
-      const same = said().filter((line) => isWithin(words, line) || isWithin(line, words));
+      const same = said().filter((line) =>
+        isWithin(words, line) || isWithin(line, words) || isDated(words, line)
+      );
       return alike(words, same);
     },
     numbered: once(() => numberedLines(layout, hunk)),
@@ -196,6 +198,13 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
 function isWithin(words: Counts, those: Counts): boolean {
   for (const word of words.keys()) if (!those.has(word)) return false;
   return true;
+}
+
+/** Whether a third of these words at most is not among those, numbers all: a heading with another day. */
+function isDated(words: Counts, those: Counts): boolean {
+  const { found, total } = shared(words, those);
+  if (found * 3 < total * 2) return false;
+  return [...words.keys()].every((word) => those.has(word) || /^\d+$/.test(word));
 }
 
 function once<T>(make: () => T): () => T {

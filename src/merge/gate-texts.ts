@@ -51,7 +51,7 @@ export function findTextLoss(
 }
 
 /** `line 4`, `lines 4-6`, `lines 4, 8-9`. */
-export function ranges(hunks: readonly LostHunk[]): string {
+export function ranges(hunks: readonly Pick<LostHunk, "first" | "last">[]): string {
   return linesOfText(
     hunks.map(({ first, last }) => first === last ? `${first}` : `${first}-${last}`),
   );

@@ -5,10 +5,7 @@
  * together, keeps the words that a side brought; one that threw the change away doesn't.
  */
 import { Buffer } from "node:buffer";
-import { diffLines } from "./text/diff.ts";
-import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
-import { type LostHunk, SHOWN_LINES } from "./gate-hunks.ts";
-import { hasWord, slice } from "./gate-layout.ts";
+import type { LostHunk } from "./gate-hunks.ts";
 import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
@@ -68,41 +65,6 @@ export function wordsKept(texts: Texts): number | null {
 export function standsElsewhere(hunk: LostHunk, elsewhere: WordSource): boolean {
   const { found, total } = shared(hunk.words, elsewhere);
   return total > 0 && found * 2 >= total;
-}
-
-/**
- * Words of the expected text that the result lacks because lines were taken out with nothing put in their
- * place, as when a file is cut short. Lines without words, and words found elsewhere, don't count.
- */
-export function cutLines(expected: Uint8Array, base: Uint8Array, result: Uint8Array): LostHunk[] {
-  const lines = [expected, result, base].map(splitLines) as [Lines, Lines, Lines];
-  const { ids, tables } = classifyLines(lines);
-  const [want, have, old] = ids as [Int32Array, Int32Array, Int32Array];
-  const inBase = new Set(old);
-  const inResult = new Set(have);
-  const wanted = wordCounts(expected);
-  const got = wordCounts(result);
-  const lost: LostHunk[] = [];
-  for (const { at, removed, newAt, added } of diffLines(want, have, tables, "histogram")) {
-    if (added > 0) continue;
-    for (let i = at; i < at + removed; i++) {
-      if (inBase.has(want[i]!) || inResult.has(want[i]!) || !hasWord(lines[0], i)) continue;
-      const words = wordCounts(slice(lines[0], i, 1));
-      if (![...words.keys()].some((word) => countOf(got, word) < countOf(wanted, word))) continue;
-      lost.push({
-        first: at + 1,
-        last: at + removed,
-        words: wordCounts(slice(lines[0], at, removed)),
-        text: Array.from(
-          { length: Math.min(removed, SHOWN_LINES) },
-          (_, n) => slice(lines[0], at + n, 1),
-        ).filter((_, n) => hasWord(lines[0], at + n)),
-        place: { from: newAt, to: newAt },
-      });
-      break;
-    }
-  }
-  return lost;
 }
 
 /** Lines of `result` that look like conflict markers and stand in none of `sources`: 1-based. */

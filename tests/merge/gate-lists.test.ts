@@ -190,6 +190,13 @@ const honest: readonly Case[] = [
     checks("token", "quota", "role"),
   ],
   [
+    "a heading with another day",
+    "# v\n\n## [2.0.0] - 2026-01-01\n",
+    "# v\n\n## [2.1.0] - 2026-02-01\n- ada's\n\n## [2.0.0] - 2026-01-01\n",
+    "# v\n\n## [2.1.0] - 2026-02-03\n- ben's\n\n## [2.0.0] - 2026-01-01\n",
+    "# v\n\n## [2.1.0] - 2026-02-03\n- ada's\n- ben's\n\n## [2.0.0] - 2026-01-01\n",
+  ],
+  [
     "a guard that the other has with a word more",
     "b = find()\nreturn 0 + b\n",
     "b = find()\nif (!b) return 0\nreturn 0 + b\n",
