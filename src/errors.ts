@@ -50,7 +50,7 @@ export const ERROR_KINDS = {
     hint: "It is ready to be used as it is; use another directory for a new store.",
   },
   "store-invalid": {
-    hint: "Look at the file that the message names; agentq store check lists more.",
+    hint: "Restore the file that the message names from a copy of the same store.",
   },
   "store-locked": {
     hint: "Wait and try again; agentq store check names the owner.",
@@ -69,7 +69,7 @@ export const ERROR_KINDS = {
     hint: "format.json and state.json come from two stores: put the right one back.",
   },
   "identity-changed": {
-    hint: "Something else changed the store's files meanwhile; run agentq store check.",
+    hint: "Find out what else writes there, put back what belongs there, then run it again.",
   },
   "mode-unsupported": {
     hint: "Use a file system that keeps permissions, or create the store with --allow-open-modes.",
