@@ -75,7 +75,7 @@ describe("the v1 backend", () => {
     const root = tempDir();
     mkdirSync(join(root, "src", "deep"), { recursive: true });
     writeFileSync(join(root, "src", "main.ts"), "");
-    mkdirSync(join(root, "emptied"));
+    mkdirSync(join(root, "emptied", ".fs-safe-retirements"), { recursive: true });
     const backend = await openBackend(`v1:${root}`);
     for (const name of ["src", "nothing"]) {
       await assert.rejects(backend.status(name), refused("queue-not-found"));

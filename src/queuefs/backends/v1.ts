@@ -248,8 +248,9 @@ function isQueueDirectory(path: string): boolean {
   );
 }
 
+/** But for what fs-safe keeps in a queue for itself (`.fs-safe-…`, temporary files). */
 function isEmptyDirectory(path: string): boolean {
-  return isDirectory(path) && readdirSync(path).length === 0;
+  return isDirectory(path) && readdirSync(path).every((name) => name.startsWith("."));
 }
 
 /** A queue's name; never one that would make dead letters of another queue its messages. */
