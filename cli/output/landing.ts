@@ -10,8 +10,10 @@ const short = (oid: string) => oid.slice(0, 12);
 const indent = (lines: readonly string[]) => lines.map((line) => `  ${line}\n`).join("");
 
 /** `path:first-last`. */
-const shownRegion = (region: string): string =>
-  region.replace(/^(.*)(:[^:]*)$/s, (_, path: string, lines: string) => shownPath(path) + lines);
+function shownRegion(region: string): string {
+  const lines = /:\d+-\d+$/.exec(region)?.[0] ?? "";
+  return shownPath(region.slice(0, region.length - lines.length)) + lines;
+}
 
 /** One result, with everything its submitter needs. */
 export function describeResult(result: ResultDocument): string {
