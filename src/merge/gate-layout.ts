@@ -1,4 +1,5 @@
 /** The texts of one path of a merge laid side by side: its hunks, and what the result made of them. */
+import { Buffer } from "node:buffer";
 import { type Change, diffLines } from "./text/diff.ts";
 import { alignChanges, type Hunk, joinConflicts, refineConflicts } from "./text/hunks.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
@@ -28,8 +29,9 @@ export interface Layout {
   /** What the result made of the other side's text: by whole lines, and by lines without blanks. */
   readonly edits: readonly Change[];
   readonly rewrites: readonly Change[];
-  /** What the side made of the base, by lines without blanks. */
+  /** What the side and the other side made of the base, by lines without blanks. */
   readonly changes: readonly Change[];
+  readonly otherChanges: readonly Change[];
   readonly words: Record<"base" | "other" | "side" | "result", Counts>;
 }
 
@@ -82,6 +84,7 @@ export function layOut(texts: Texts): Layout {
     edits: diffLines(other, result, exact.tables, "histogram"),
     rewrites: diffLines(otherKeys, resultKeys, loose.tables, "histogram"),
     changes: diffLines(baseKeys, sideKeys, loose.tables, "histogram"),
+    otherChanges: diffLines(baseKeys, otherKeys, loose.tables, "histogram"),
     words: {
       base: wordCounts(texts.base),
       other: wordCounts(texts.other),
@@ -118,6 +121,20 @@ export function isLaidOutAnew(base: Uint8Array, text: Uint8Array): boolean {
     same++;
   }
   return indented > 0 || same === 0;
+}
+
+/** Whether texts differ in nothing but blank lines, blanks at lines' ends, and the end of the last line. */
+export function isSpacing(one: Uint8Array, other: Uint8Array): boolean {
+  const bare = (data: Uint8Array): string =>
+    Buffer.from(data).toString("latin1").replace(/[ \t\r]+(?=\n|$)/g, "").replace(/\n+/g, "\n")
+      .replace(/^\n|\n$/g, "");
+  return bare(one) === bare(other);
+}
+
+/** Whether texts differ in nothing but blanks and where lines end. */
+export function isLayout(one: Uint8Array, other: Uint8Array): boolean {
+  const bare = (data: Uint8Array): Uint8Array => withoutBlanks(data).filter((byte) => byte !== 10);
+  return Buffer.compare(bare(one), bare(other)) === 0;
 }
 
 export interface HunkLines {

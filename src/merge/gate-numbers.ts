@@ -56,6 +56,15 @@ export function inNumbers(layout: Layout, hunk: Hunk): boolean {
   return true;
 }
 
+/** Whether `result` goes on from what both sides made of `base`: other numbers, and none of them the old ones. */
+export function isNumberedOn(base: Uint8Array, both: Uint8Array, result: Uint8Array): boolean {
+  if (!differInNumbers(both, result)) return false;
+  const [old, wanted, got] = [base, both, result].map((data) => plain(data).split("\n"));
+  const known = new Set(old);
+  return wanted!.length === got!.length &&
+    got!.every((line, i) => line === wanted![i] || !known.has(line));
+}
+
 /** Lines of a side's text, 0-based. */
 export type NumberedLines = ReadonlySet<number>;
 

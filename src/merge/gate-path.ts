@@ -15,6 +15,7 @@ import { isRegular, sameVersion, type Version } from "./entry.ts";
 import { cutsOf, mergedText } from "./gate-cuts.ts";
 import type { Place } from "./gate-layout.ts";
 import { newMarkerSets } from "./gate-markers.ts";
+import { isNumberedOn } from "./gate-numbers.ts";
 import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./gate-texts.ts";
 import { shared, wordCounts, type WordSource } from "./gate-words.ts";
 import { newMarkers, wordsKept } from "./survival.ts";
@@ -145,6 +146,7 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
       }
       continue;
     }
+    if (ours.oid === theirs.oid && isNumberedOn(texts[0]!, texts[1]!, texts[3]!)) continue;
     const found = findTextLoss(
       {
         base: texts[0]!,

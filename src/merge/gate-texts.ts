@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
 import { type LostHunk, lostHunks, missingPlaces, withoutNumbers } from "./gate-hunks.ts";
-import { isLaidOutAnew, type Place } from "./gate-layout.ts";
+import { isLaidOutAnew, isLayout, isSpacing, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
@@ -27,10 +27,13 @@ export function findTextLoss(
   const side = conflicted ? withoutNumbers(texts) : texts.side;
   const kept = wordsKept({ ...texts, side });
   if (kept === null) {
-    const layoutOnly = conflicted && isLaidOutAnew(texts.base, texts.side);
-    return unchanged && side === texts.side && !layoutOnly
-      ? { what: "lacks that side's change altogether", places: missingPlaces(texts), text: [] }
-      : null;
+    const { base } = texts;
+    const isMinor = conflicted && (isLaidOutAnew(base, texts.side) || isSpacing(base, texts.side));
+    if (!unchanged || side !== texts.side || isMinor) return null;
+    const what = isLayout(base, side)
+      ? "lacks that side's change, which is one of layout alone"
+      : "lacks that side's change altogether";
+    return { what, places: missingPlaces(texts), text: [] };
   }
   if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
     return {
@@ -43,10 +46,16 @@ export function findTextLoss(
   }
   const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
   if (hunks.length === 0) return null;
+  const missing = hunks.filter(({ isBack }) => !isBack);
   return {
-    what: `lacks what that side changed in ${ranges(hunks)} of its version`,
+    what: [
+      ...missing.length > 0
+        ? [`lacks what that side changed in ${ranges(missing)} of its version`]
+        : [],
+      ...missing.length < hunks.length ? ["has lines back that were deleted there"] : [],
+    ].join(", and "),
     places: hunks.map(({ place }) => place),
-    text: hunks.flatMap(({ text }) => text),
+    text: (missing.length > 0 ? missing : hunks).flatMap(({ text }) => text),
   };
 }
 

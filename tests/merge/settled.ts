@@ -16,17 +16,17 @@ export function judge(
   drops: readonly string[] = [],
 ): GateVerdict {
   const db = overlay({ read: missing, has: () => false, stat: missing });
-  const commit = (text: string, parents: Oid[]): Oid => {
+  const commit = (text: string, parents: Oid[], message = "x\n"): Oid => {
     const oid = db.write("blob", Buffer.from(text));
     const tree = db.write("tree", serializeTree([{ path: "f", mode: 0o100644, oid }]));
     return db.write(
       "commit",
-      serializeCommit({ tree, parents, author: WHO, committer: WHO, message: "x\n" }),
+      serializeCommit({ tree, parents, author: WHO, committer: WHO, message }),
     );
   };
   const root = commit(base, []);
-  const tip = commit(hers, [root]);
-  const candidate = commit(result, [commit(his, [root]), tip]);
+  const tip = commit(hers, [root], "hers\n");
+  const candidate = commit(result, [commit(his, [root], "his\n"), tip]);
   return checkGate(db, { tip, candidate, drops });
 }
 
