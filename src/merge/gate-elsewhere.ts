@@ -28,6 +28,8 @@ export interface MovedFrom {
 
 /** So many lines that share a rare word with a missing one are looked at. */
 const CANDIDATES = 64;
+/** Of one path so many are compared: past that, none stands elsewhere. */
+const COMPARISONS = 200_000;
 /** Lines elsewhere may say so much more than the one missing: in files that are new, and in others. */
 const MORE = { inNew: 1.5, inOld: 2.5 };
 
@@ -139,6 +141,7 @@ function standing(
   const counts = (path: string, isNew: boolean): boolean =>
     !paths.has(path) && !(isNew && (isWhole || isCopy(path)));
 
+  let left = COMPARISONS;
   const found: Counts = new Map();
   for (const { words, times } of missing.values()) {
     const own = [...words.keys()].filter((word) => !known.has(word));
@@ -146,11 +149,10 @@ function standing(
     const candidates = wanted.map((word) => byWord.get(word) ?? [])
       .filter((list) => list.length > 0)
       .sort((a, b) => a.length - b.length).slice(0, 3).flatMap((list) => list.slice(0, CANDIDATES));
-    if (
-      !candidates.some((i) =>
-        counts(lines[i]!.path, lines[i]!.isNew) && standsAt(lines[i]!, words, wanted)
-      )
-    ) continue;
+    const isThere = candidates.some((i) =>
+      left-- > 0 && counts(lines[i]!.path, lines[i]!.isNew) && standsAt(lines[i]!, words, wanted)
+    );
+    if (!isThere) continue;
     for (const [word, n] of words) found.set(word, countOf(found, word) + n * times);
   }
   const places = [...gained].filter(([path, { isNew }]) => counts(path, isNew));
