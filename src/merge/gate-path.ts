@@ -277,8 +277,16 @@ function findOverwritten(context: PathContext, versions: PathVersions, lost: Los
       : lost("whole", 0, "was changed by neither side and has other content");
   }
   const old = wordCounts(texts[0]!);
-  const { found, total } = shared(old, wordCounts(texts[1]!));
-  if (found >= total * BARELY) return null;
-  if (shared(old, context.elsewhere()).found >= total * BARELY) return null;
+  const now = wordCounts(texts[1]!);
+  const { found, total } = shared(old, now);
+  const gone = total - found;
+  const more = shared(now, old);
+  const isCut = gone * 2 > total && more.total - more.found < gone * BARELY;
+  if (found >= total * BARELY && !isCut) return null;
+  const moved = shared(old, context.elsewhere()).found;
+  if (moved >= total * BARELY) return null;
+  if (isCut) {
+    return lost("whole", 0, "was changed by neither side and has less than half of its words");
+  }
   return lost("whole", 0, "was changed by neither side and is replaced by something else");
 }

@@ -152,3 +152,17 @@ test("of lines cut out the report shows the first ones", () => {
   assert.match(verdict.report, /f: lacks lines that merging gives beside what was in conflict$/m);
   assert.match(verdict.report, /^ {4}> def theta\(arg\):$/m);
 });
+
+test("a file that neither side changed may be adapted, but not cut short by more than half", () => {
+  const base = module("plain");
+  const short = base.slice(0, base.indexOf("def delta"));
+  const adapted = module("plain", { mu: "", lambda: fn("lambda", "other") });
+  const verdict = judge([base, base, base, short]);
+  assert.ok(!verdict.ok);
+  assert.match(
+    verdict.report,
+    /f: was changed by neither side and has less than half of its words$/m,
+  );
+  assert.deepEqual(judge([base, base, base, short], ["f"]), { ok: true });
+  assert.deepEqual(judge([base, base, base, adapted]), { ok: true });
+});
