@@ -35,6 +35,8 @@ export interface Cut {
 
 /** What stands in the place of lines has fewer words than this share of theirs: it isn't what became of them. */
 const INSTEAD = 0.25;
+/** The same where one line stands for four or more. */
+const INSTEAD_OF_MANY = 0.5;
 
 /** The text that merging gives; of what is in conflict both sides' lines, one after the other. */
 export interface Merged {
@@ -90,10 +92,16 @@ export function cutsOf(
     const touches = [...Array(removed + 2).keys()].some((i) => !isSettled(at - 1 + i));
     if (touches && gone.length === 1) continue;
     const instead: Counts = new Map();
+    let newLines = 0;
     for (let i = newAt; i < newAt + added; i++) {
-      if (!known.settled.has(got[i]!)) add(instead, slice(have, i, 1));
+      if (known.settled.has(got[i]!) || !hasWord(have, i)) continue;
+      const line = slice(have, i, 1);
+      add(instead, line);
+      const like = shared(wordCounts(line), settled);
+      if (like.found * 2 < like.total) newLines++;
     }
-    if (total(instead) - shared(instead, settled).found >= words * INSTEAD) continue;
+    const share = newLines * 4 <= gone.length ? INSTEAD_OF_MANY : INSTEAD;
+    if (total(instead) - shared(instead, settled).found >= words * share) continue;
     if (shared(lost, elsewhere()).found * 2 >= words) continue;
     cuts.push({
       first: gone[0]! + 1,

@@ -57,6 +57,14 @@ const sloppy: readonly Case[] = [
     `import os\n\nMODE = ${settled}\n\n# ... rest of the file unchanged ...\n`,
   ),
   [
+    "a few functions, for a remark",
+    ...["plain", "ada", "ben"].map((mode) =>
+      `import os\n\nMODE = ${mode}\n\ndef one():\n    return ready\n\ndef two(arg):\n    value = compute(arg)\n` +
+      "    return value\n\ndef three():\n    return done\n"
+    ) as [string, string, string],
+    `import os\n\nMODE = ${settled}\n\n# ... rest of the file unchanged ...\n`,
+  ],
+  [
     "half of a configuration",
     services("old"),
     services("ada", { 3: "one" }),
