@@ -3,7 +3,6 @@
  * precedence), the repository and origin they name, opened on first use, and where output goes.
  */
 import { join } from "node:path";
-import process from "node:process";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { refuseForeign } from "../src/git/ownership.ts";

@@ -1,7 +1,6 @@
 /** Standard input, where a command was told to read it. */
 import { Buffer } from "node:buffer";
 import { fstatSync } from "node:fs";
-import process from "node:process";
 import type { Readable } from "node:stream";
 import { AgentqError } from "../src/errors.ts";
 import { wasClosed } from "./output/closed.ts";

@@ -5,7 +5,6 @@
  * temp files; a second one ends the process at once. A reader of stdout that goes away is a third kind,
  * as SIGPIPE would be. Exit 130, 143 and 141 follow the shells' convention.
  */
-import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";

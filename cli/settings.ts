@@ -2,7 +2,6 @@
  * Settings: a flag beats its environment variable, which beats git config, which beats the default.
  * Text becomes a value here, validated by the flag's kind, with an error that names where it came from.
  */
-import process from "node:process";
 import { AgentqError } from "../src/errors.ts";
 import type { Flags, FlagSpec } from "./spec.ts";
 

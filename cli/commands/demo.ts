@@ -6,7 +6,6 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../../src/errors.ts";
 import { selfCommand } from "../../src/platform/self.ts";
 import type { Context } from "../context.ts";

@@ -1,5 +1,4 @@
 /** Progress on stderr: one updating line on a terminal, plain lines otherwise, nothing when quiet. */
-import process from "node:process";
 import { escapeLine } from "./escape.ts";
 import { writeErr } from "./write.ts";
 

@@ -13,7 +13,6 @@
  */
 import fs from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { removeDebris } from "./clean.ts";

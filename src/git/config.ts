@@ -6,7 +6,6 @@
  * One value is looked for from the left and the search stops where it is found; all values of a key are
  * listed from the right, as git lists them, so that the last one wins.
  */
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import type { Input } from "../platform/inputs.ts";
 import { commandEntries } from "./config-command.ts";

@@ -1,5 +1,4 @@
 /** The one way to an origin: by the name of a remote, or by url. Each transport is loaded when used. */
-import process from "node:process";
 import { type GitConfig, openConfig } from "./config.ts";
 import { promisorOf } from "./missing-blobs.ts";
 import { parseRemoteUrl, redactUrl, resolveRemote } from "./remote.ts";

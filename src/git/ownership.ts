@@ -4,7 +4,6 @@
  * refused unless `safe.directory` lists it; one that was named (`--repo`, GIT_DIR) was meant.
  */
 import { realpathSync, statSync } from "node:fs";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import { expandHome } from "./config-sources.ts";
 import type { Repository } from "./repository.ts";

@@ -7,7 +7,6 @@
  * system, so that a branch that is safe here is safe for everybody who pulls it.
  */
 import { Buffer, isUtf8 } from "node:buffer";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import { quotePath } from "./path-quote.ts";
 import { isSymlinkMode } from "./tree.ts";

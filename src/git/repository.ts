@@ -1,7 +1,6 @@
 /** A repository on this machine: where its parts are, and readers for them, opened when first used. */
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import { type GitConfig, openConfig } from "./config.ts";
 import { readConfigFile } from "./config-sources.ts";

@@ -2,7 +2,6 @@
 import { Buffer } from "node:buffer";
 import fs from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { createHash } from "../platform/hash.ts";
 import { type AttributeFiles, type AttributeLookup, attributeLookup } from "./attributes.ts";
 import type { GitConfig } from "./config.ts";

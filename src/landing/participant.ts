@@ -1,7 +1,6 @@
 /** Who takes part in a queue: one id for each run, unique, and readable by people. */
 import { Buffer } from "node:buffer";
 import { hostname } from "node:os";
-import process from "node:process";
 
 /** `<host>-<pid>-<nonce>` */
 export function participantId(): string {

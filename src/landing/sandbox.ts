@@ -5,7 +5,6 @@
 import { Buffer } from "node:buffer";
 import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
-import process from "node:process";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { RunOptions, Site } from "./verify.ts";
 

@@ -3,7 +3,6 @@
  * holds exactly the commit to be published.
  */
 import { Buffer } from "node:buffer";
-import process from "node:process";
 import type { Oid } from "../git/types.ts";
 import type { CommandResult } from "../platform/process.ts";
 import type { TicketEntry } from "./chain.ts";

@@ -2,7 +2,6 @@
  * Built-in modules that take up to milliseconds to load (some bring streams along), loaded when they are
  * first used: most commands are over without them.
  */
-import process from "node:process";
 
 export const nodeChildProcess = () => process.getBuiltinModule("node:child_process");
 export const nodeCrypto = () => process.getBuiltinModule("node:crypto");

@@ -5,7 +5,6 @@
  */
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, resolve } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "./durable.ts";
 

@@ -7,7 +7,6 @@
  * for those that a disk does many of at once, and throw the system's own errors with their `code`.
  */
 import fs, { constants } from "node:fs";
-import process from "node:process";
 import { atOnce, later } from "./at-once.ts";
 import { hold, letGo } from "./held.ts";
 

@@ -1,6 +1,5 @@
 /** SIGHUP: a terminal that was closed ends a run as SIGTERM does, with what it holds given back. */
 import { readFileSync } from "node:fs";
-import process from "node:process";
 
 /**
  * From here on SIGHUP counts as SIGTERM, unless it is ignored, as nohup has it. Only where that can be

@@ -6,7 +6,6 @@
  * mounted with `discard`), which nobody has to wait for.
  */
 import fs, { constants } from "node:fs";
-import process from "node:process";
 
 /** See `FileSystem.hold`. */
 export function hold(path: string, dev: bigint): number | null {

@@ -14,7 +14,6 @@
  */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import process from "node:process";
 import { nodeChildProcess } from "./builtins.ts";
 
 /** One process, identified well enough to be proven gone. Plain JSON. */

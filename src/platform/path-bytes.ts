@@ -6,7 +6,6 @@
  * on as it is and Deno silently turns into other names: there they are refused.
  */
 import { Buffer, isUtf8 } from "node:buffer";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 
 /** A path that the functions of node:fs take. */

@@ -15,7 +15,6 @@ import {
   writeFileSync,
 } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
-import process from "node:process";
 import { errnoOf } from "./durable.ts";
 
 /** One answer: true, or false with the errno or words that say why. */

@@ -6,7 +6,6 @@
  * inside the group sees its pipe close and kills the group. Nothing of an abandoned check runs on.
  */
 import { Buffer } from "node:buffer";
-import process from "node:process";
 import type { Readable } from "node:stream";
 import { AgentqError } from "../errors.ts";
 import { nodeChildProcess } from "./builtins.ts";

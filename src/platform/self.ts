@@ -1,5 +1,4 @@
 /** How this program starts itself again: the compiled binary, or its source under Bun or Deno. */
-import process from "node:process";
 
 /** Program and leading arguments; the command's own words follow them. */
 export function selfCommand(): readonly string[] {

@@ -1,6 +1,5 @@
 /** Syncs that other threads make, while this one goes on with something else. */
 import fs, { constants } from "node:fs";
-import process from "node:process";
 import { later } from "./at-once.ts";
 
 /** An open file, or a directory by its path. */

@@ -2,7 +2,6 @@
 import { Buffer } from "node:buffer";
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import { quoted } from "./names.ts";
 

@@ -1,5 +1,4 @@
 /** From a backend's address to the backend; only the module that is needed is loaded. */
-import process from "node:process";
 import { AgentqError } from "../errors.ts";
 import type { QueueBackend } from "./contract.ts";
 

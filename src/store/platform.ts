@@ -1,6 +1,5 @@
 /** What a store runs on: the real platform unless a test says otherwise, limits, and waiting. */
 import { Buffer } from "node:buffer";
-import process from "node:process";
 import { nodeFiles } from "../platform/files.ts";
 import { randomBytes } from "../platform/hash.ts";
 import { hostProbe, processIdentity } from "../platform/host.ts";

@@ -9,7 +9,6 @@
  */
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { AgentqError, type ErrorCode } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";

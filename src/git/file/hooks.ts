@@ -8,7 +8,6 @@
 import { Buffer } from "node:buffer";
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import process from "node:process";
 import { nodeChildProcess } from "../../platform/builtins.ts";
 import { abortReason } from "../../platform/clock.ts";
 

@@ -1,7 +1,6 @@
 /** What the embedded client does for a host, from ssh's configuration; what it can't do is refused by name. */
 import { hostname as machineName } from "node:os";
 import { join } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../../errors.ts";
 import { hostName, type SshWords, sshWords } from "./client-config.ts";
 import type { SshTarget } from "./command.ts";

@@ -4,7 +4,6 @@
  */
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
-import process from "node:process";
 import { AgentqError } from "../../errors.ts";
 import { nodeChildProcess } from "../../platform/builtins.ts";
 import type { GitConfig } from "../config.ts";

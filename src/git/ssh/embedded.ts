@@ -5,7 +5,6 @@
 import type { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
-import process from "node:process";
 import type { Duplex, Readable } from "node:stream";
 import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";

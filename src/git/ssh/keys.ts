@@ -1,7 +1,6 @@
 /** The private keys of a user that can be used without asking for a passphrase. */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import type { Buffer } from "node:buffer";
 
 /** In OpenSSH's order. */

@@ -3,7 +3,6 @@
  * it is itself. One process for each connection, in a process group of its own unless somebody sits at
  * the terminal whom ssh may ask.
  */
-import process from "node:process";
 import { nodeChildProcess } from "../../platform/builtins.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
 import { notStarted } from "../../platform/process.ts";

@@ -8,7 +8,6 @@
  * once; again only where the server itself answered that it did nothing (NOSCRIPT, LOADING, READONLY
  * after a failover, …), or where the script only reads.
  */
-import process from "node:process";
 import { Cluster, type Command, Redis } from "ioredis";
 import { AgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
