@@ -15,6 +15,7 @@ import {
 import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
 import { inNumbers } from "./gate-numbers.ts";
+import { undoneEdits } from "./gate-undone.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
 
@@ -50,8 +51,14 @@ export function lostHunks(texts: Texts): LostHunk[] {
       lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
     );
   });
-  return [...lost, ...back];
+  return [...lost, ...back, ...undoneEdits(layout).filter((edit) => !isToldOf(lost, edit))];
 }
+
+/** The edits of the side that are undone in conflicts, and nothing else of what it changed. */
+export const undoneLines = (texts: Texts): LostHunk[] => undoneEdits(layOut(texts));
+
+const isToldOf = (lost: readonly LostHunk[], { first, last }: LostHunk): boolean =>
+  lost.some((one) => one.first <= first && one.last >= last);
 
 /**
  * Lines of a conflict that the side deleted, that the other side left alone, and that are back. To delete lines or

@@ -39,6 +39,15 @@ function differInNumbers(...texts: readonly Uint8Array[]): boolean {
   return bare.every((one) => one === bare[0]);
 }
 
+const ANY_NUMBER = new RegExp(
+  [NAMED_HASH, HASH, NUMBER].map(({ source }) => `(?:${source})`).join("|") +
+    "|\\d+(?:\\.\\d+)*",
+  "gi",
+);
+
+/** The numbers and checksums of a text, one after the other. */
+export const numbersOf = (data: Uint8Array): string[] => plain(data).match(ANY_NUMBER) ?? [];
+
 /** The hunk is two answers to one question: what stood there and what the sides made of it differ in numbers only. */
 export function inNumbers(layout: Layout, hunk: Hunk): boolean {
   if (hunk.oursCount === 0 || hunk.theirsCount === 0) return false;

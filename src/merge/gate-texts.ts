@@ -2,7 +2,13 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
-import { type LostHunk, lostHunks, missingPlaces, withoutNumbers } from "./gate-hunks.ts";
+import {
+  type LostHunk,
+  lostHunks,
+  missingPlaces,
+  undoneLines,
+  withoutNumbers,
+} from "./gate-hunks.ts";
 import { isLaidOutAnew, isLayout, isSpacing, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
@@ -29,7 +35,9 @@ export function findTextLoss(
   if (kept === null) {
     const { base } = texts;
     const isMinor = conflicted && (isLaidOutAnew(base, texts.side) || isSpacing(base, texts.side));
-    if (!unchanged || side !== texts.side || isMinor) return null;
+    if (!unchanged || side !== texts.side || isMinor) {
+      return conflicted && !isMinor ? lossOf(texts, undoneLines(texts)) : null;
+    }
     const what = isLayout(base, side)
       ? "lacks that side's change, which is one of layout alone"
       : "lacks that side's change altogether";
@@ -44,7 +52,11 @@ export function findTextLoss(
       text: [],
     };
   }
-  const hunks = lostHunks(texts).filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
+  return lossOf(texts, lostHunks(texts));
+}
+
+function lossOf(texts: Texts, lost: readonly LostHunk[]): TextLoss | null {
+  const hunks = lost.filter((hunk) => !standsElsewhere(hunk, texts.elsewhere()));
   if (hunks.length === 0) return null;
   const missing = hunks.filter(({ isBack }) => !isBack);
   return {
