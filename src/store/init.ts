@@ -62,6 +62,7 @@ export async function initStore(root: string, options: InitOptions = {}): Promis
       if (mark !== null) throw v1Directory(paths.root, mark);
     }
     if (!openModes) narrowRoot(platform, paths.root);
+    syncFoundRoot(platform, paths.root);
   }
   admitRoot(platform.files, paths.root, { strictModes: !openModes });
   if (!openModes && platform.files.hasModes) probeModes(platform, paths.root);
@@ -112,8 +113,26 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
     if (errnoOf(error) === "EEXIST") return ensureRoot(platform, root);
     throw ioError("make", root, error);
   }
-  syncDirectoryAt(platform, "init.sync-root-parent", parent);
+  syncParent(platform, root);
   return true;
+}
+
+/** The root's entry lasts. A parent that is a link is followed, as making the root followed it. */
+function syncParent(platform: StorePlatform, root: string): void {
+  const parent = dirname(root);
+  const isLink = lstatOrNull(platform.files, parent)?.kind === "symlink";
+  syncDirectoryAt(platform, "init.sync-root-parent", isLink ? `${parent}/.` : parent);
+}
+
+/** The same for a root that was there: whoever made it may have been stopped before it was sure to last. */
+function syncFoundRoot(platform: StorePlatform, root: string): void {
+  try {
+    syncParent(platform, root);
+  } catch (error) {
+    // Given to us in a directory that isn't ours to read: its owner's to make last.
+    const { code } = ((error as AgentqError).cause ?? {}) as { code?: string };
+    if (code !== "EACCES" && code !== "EPERM") throw error;
+  }
 }
 
 /** An empty directory that was given to us becomes private; one in use is not changed behind its users. */

@@ -51,6 +51,30 @@ describe("initStore()", () => {
     }
   });
 
+  test("goes into a directory that is named by a link", async () => {
+    const place = tempDir();
+    mkdirSync(join(place, "real"));
+    symlinkSync("real", join(place, "link"));
+    const report = await initStore(join(place, "link", "store"));
+    const store = await openStore(join(place, "real", "store"));
+    assert.equal(store.storeId, report.storeId);
+  });
+
+  test("makes a root last that whoever made it may not have synced", async () => {
+    const place = tempDir();
+    mkdirSync(join(place, "store"), { mode: 0o700 });
+    const synced: string[] = [];
+    const files = {
+      ...nodeFiles,
+      syncDirectory(...[site, path]: Parameters<typeof nodeFiles.syncDirectory>) {
+        synced.push(path);
+        nodeFiles.syncDirectory(site, path);
+      },
+    };
+    await initStore(join(place, "store"), { platform: { files } });
+    assert.ok(synced.includes(place));
+  });
+
   test("is exclusive: an existing store stays as it is", async () => {
     const root = tempDir();
     const { storeId } = await initStore(root);
