@@ -268,7 +268,14 @@ describe("a Redis server that misbehaves", () => {
           return true;
         });
       }
+      // What is empty there needn't be empty at the master.
+      await first.clear("q");
+      await until(() => replica.cli("llen", "{default}:ov:queue:q:pending") === "0");
+      for (const ask of [() => backend.status("q"), () => backend.complete(["q"])]) {
+        await assert.rejects(ask, { code: "backend-denied", message: /it is a replica/ });
+      }
       replica.cli("replicaof", "no", "one");
+      assert.equal(await backend.complete(["q"]), true);
       await until(async () => await code(backend.enqueue("q", [{ data: bytes("a") }])) === "none");
       await backend.close();
       await first.close();

@@ -20,6 +20,7 @@ import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, type CallHead, callHead } from "./call.ts";
 import { connectRedis, type Reply } from "./connection.ts";
+import { emptyReplica } from "./faults.ts";
 import { basePrefix, redisKeys } from "./keys.ts";
 import { recoverQueue } from "./recover.ts";
 import * as letters from "./scripts/dead-letters.ts";
@@ -66,6 +67,12 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         { pending: Number(pending), processing: Number(processing) },
       ]),
     );
+  };
+  /** What reads as complete is the master's word. Users that may not ask which it is aren't told. */
+  const assertMaster = async (): Promise<void> => {
+    if (address.mode !== "single") return;
+    const about = await connection.info("replication").catch(() => "");
+    if (/^role:slave\b/m.test(about)) throw emptyReplica(address.label);
   };
   const settle = async (
     script: Script,
@@ -226,6 +233,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     },
     status: async (queue) => {
       const [pending, processing] = await run(queues.STATUS, queue) as number[];
+      if (pending === 0 && processing === 0) await assertMaster();
       return { pending: pending!, processing: processing! };
     },
     statuses: async (wanted) => {
@@ -235,9 +243,11 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     complete: async (wanted) => {
       if (wanted.length === 0) return true;
       wanted.forEach(checkQueueName);
-      return [...(await statuses(wanted)).values()].every(
+      const complete = [...(await statuses(wanted)).values()].every(
         ({ pending, processing }) => pending === 0 && processing === 0,
       );
+      if (complete) await assertMaster();
+      return complete;
     },
     messages: async (queue) => {
       const all = groups(await run(queues.MESSAGES, queue) as Reply[], 4).map(

@@ -144,6 +144,18 @@ function readOnlyReplica(cause: Error, label: string): AgentqError {
   );
 }
 
+/** Nothing is left on a replica, which says nothing about the master: it may be behind, or cut off. */
+export function emptyReplica(label: string): AgentqError {
+  return new AgentqError(
+    "backend-denied",
+    `${label}: it is a replica: that its queues are empty doesn't say that the master's are`,
+    {
+      hint: "Name the master; where the address moves to it at a failover, try again.",
+      retryable: true,
+    },
+  );
+}
+
 /** Servers put script sources and addresses after the first line. */
 function firstLine(error: Error): string {
   const unreadable = MISTAKEN.at(-1)!;
