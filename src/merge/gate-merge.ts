@@ -69,6 +69,14 @@ export function compareMerge(
       ours: at(graph.tree(merged.ours), path),
       theirs: at(graph.tree(merged.theirs), path),
     };
+  /** A side's version of a path, where its tree has it under another name. */
+  const renamed = (path: string, parent: 0 | 1 | 2): { blob?: Oid } => {
+    if (parent === 0) return {};
+    const [side, commit] = parent === 1
+      ? [sources(path).ours, merged.ours]
+      : [sources(path).theirs, merged.theirs];
+    return at(graph.tree(commit), path).oid === side.oid ? {} : { blob: side.oid };
+  };
   const find = moves(db);
   const elsewhere = linesElsewhere(db);
   const parents = (): Version[] =>
@@ -126,7 +134,9 @@ export function compareMerge(
         markerSize: size > 0 ? size : 7,
       });
       // Under another name no parent's version is there to be taken by this one.
-      const loss = found && merged.paired.has(path) ? { ...found, remedy: "edit" as const } : found;
+      const loss = found && merged.paired.has(path)
+        ? { ...found, remedy: "edit" as const, ...renamed(path, found.parent) }
+        : found;
       return loss && where !== path
         ? {
           ...loss,

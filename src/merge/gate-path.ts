@@ -10,7 +10,7 @@
  *  anything else (adapted, reformatted, more than asked) ─▶ kept
  * ```
  */
-import type { ObjectReader } from "../git/types.ts";
+import type { ObjectReader, Oid } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
 import { cutsOf, mergedText } from "./gate-cuts.ts";
 import type { Place } from "./gate-layout.ts";
@@ -54,6 +54,8 @@ export interface Loss {
   /** Of lost text: the first of the lines that are missing. */
   readonly text: readonly Uint8Array[];
   readonly remedy: Remedy;
+  /** The side's version, where it isn't at this path in that side's tree. */
+  readonly blob?: Oid;
 }
 
 /**

@@ -125,9 +125,17 @@ function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Lo
     }
     const gone = from("remove");
     if (gone.length > 0) lines.push(`  Parent ${n} deleted it: git rm -r -- ${names(gone)}`);
-    const both = losses.filter((loss) =>
+    const edits = losses.filter((loss) =>
       loss.parent === parent && loss.remedy === "edit" && loss.kind === "text"
-    ).map(({ path }) => path);
+    );
+    for (const { path, blob } of edits) {
+      if (blob === undefined) continue;
+      lines.push(
+        `  Parent ${n} has it under another name: edit ${names([path])} so that what is missing ` +
+          `stands there too; git show ${short(blob)} has it.`,
+      );
+    }
+    const both = edits.filter(({ blob }) => blob === undefined).map(({ path }) => path);
     if (both.length > 0) {
       lines.push(
         `  Both sides changed it: edit ${names(both)} so that what is missing stands there too; ` +

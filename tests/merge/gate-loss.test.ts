@@ -78,6 +78,18 @@ describe("a file that one side renamed", () => {
     refuses(dir, ["dd"], /dd: lacks .* \[changed on the branch, [0-9a-f]{12}, parent 2\]/);
   });
 
+  test("is shown as the other side has it, under its old name", () => {
+    const dir = renamed({ d: text(HERS) }, move);
+    merge(dir, ["-s", "ours"]);
+    const verdict = judge(dir);
+    assert.ok(!verdict.ok);
+    const shown = /under another name: edit dd .*; git show ([0-9a-f]{12}) has it\./.exec(
+      verdict.report,
+    );
+    assert.ok(shown, verdict.report);
+    assert.equal(git(dir, "show", shown[1]!), text(HERS).trim());
+  });
+
   test("doesn't lose mine when main renamed it", () => {
     const dir = renamed(move, { d: text(HERS) });
     merge(dir, [], (dir) => void git(dir, "checkout", "main", "--", "dd"));
