@@ -1,4 +1,5 @@
 /** From a backend's address to the backend; only the module that is needed is loaded. */
+import { type Stats, statSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import type { QueueBackend } from "./contract.ts";
 
@@ -25,6 +26,7 @@ export async function openBackend(url: string, options: OpenOptions = {}): Promi
       return (await import("./backends/memory.ts")).memoryBackend();
     case "sqlite": {
       requirePath(rest, scheme);
+      requireDatabase(rest);
       const { sqliteBackend } = await import("./backends/sqlite/backend.ts");
       return sqliteBackend(rest, { create });
     }
@@ -60,4 +62,24 @@ function requirePath(path: string, scheme: string): void {
   if (path === "" || path.includes("\0")) {
     throw new AgentqError("usage", `${scheme}: needs a path after the colon`);
   }
+}
+
+/** SQLite's own names for databases that no other process sees, and what isn't a file at all. */
+function requireDatabase(path: string): void {
+  if (path === ":memory:" || path.startsWith("file:")) {
+    throw new AgentqError("usage", `sqlite: needs the path of a file, not ${path}`, {
+      hint: "Name it with its directory, sqlite:./NAME, if a file is really called that.",
+    });
+  }
+  let stat: Stats | undefined;
+  try {
+    stat = statSync(path, { throwIfNoEntry: false });
+  } catch {
+    // The backend says what is wrong on the way there.
+  }
+  if (stat === undefined || stat.isFile() || stat.isDirectory()) return;
+  throw new AgentqError("io-error", `${path} is neither a file nor a directory`, {
+    hint: "Name a file: sqlite:FILE.",
+    details: { path },
+  });
 }

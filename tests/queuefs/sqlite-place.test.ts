@@ -19,6 +19,7 @@ import { AgentqError } from "../../src/errors.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { waitComplete } from "../../src/queuefs/completion.ts";
 import type { QueueBackend } from "../../src/queuefs/contract.ts";
+import { openBackend } from "../../src/queuefs/open.ts";
 import { workerOwner } from "../../src/queuefs/owner.ts";
 import { startWorker } from "../../src/queuefs/worker.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -171,6 +172,14 @@ describe("a SQLite database that can't be opened says why:", () => {
     writeFileSync(file, "");
     const below = await code(() => sqliteBackend(join(file, "q.db"), { create: true }));
     assert.equal(below, "io-error");
+  });
+
+  test("what is no file", async () => {
+    assert.equal(await code(() => openBackend("sqlite::memory:", { create: true })), "usage");
+    assert.equal(await code(() => openBackend("sqlite:file:q.db", { create: true })), "usage");
+    const device = await fault(() => openBackend("sqlite:/dev/null", { create: true }));
+    assert.equal(device.code, "io-error");
+    assert.match(device.message, /neither a file nor a directory/);
   });
 
   test("a limit of open files, and a permission", LONG, () => {
