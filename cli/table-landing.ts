@@ -161,7 +161,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
   {
     path: ["log"],
     brief: true,
-    summary: "Results, newest first",
+    summary: "Results, newest first; with --json one document a line",
     flags: [
       {
         name: "number",
