@@ -11,8 +11,7 @@
  * ```
  */
 import { Buffer } from "node:buffer";
-import { SHOWN_LINES } from "./gate-hunks.ts";
-import { hasWord, type Place, slice, withoutBlanks } from "./gate-layout.ts";
+import { hasWord, type Place, SHOWN_LINES, slice, withoutBlanks } from "./gate-layout.ts";
 import {
   countOf,
   type Counts,

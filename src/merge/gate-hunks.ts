@@ -8,39 +8,23 @@ import {
   type Layout,
   layOut,
   linesOf,
+  type LostHunk,
   type Place,
   placeOf,
+  SHOWN_LINES,
   slice,
 } from "./gate-layout.ts";
-import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, wordCounts } from "./gate-words.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
 import { inNumbers } from "./gate-numbers.ts";
-import { undoneEdits } from "./gate-undone.ts";
+import { undoneDeletions, undoneEdits } from "./gate-undone.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
-
-/** So many lines of a hunk are kept to be shown. */
-export const SHOWN_LINES = 5;
-
-/** A place where work was lost: lines of the side's text, 1-based, and their words. */
-export interface LostHunk {
-  readonly first: number;
-  readonly last: number;
-  readonly words: Counts;
-  /** The lines aren't missing: the side deleted them, and they are there again. */
-  readonly isBack?: boolean;
-  /** The lines that are missing, without those that stand in the result, as far as they may be shown. */
-  readonly text: readonly Uint8Array[];
-  /** Where it belongs in the result. */
-  readonly place: Place;
-}
 
 /** The hunks of one side that were lost. */
 export function lostHunks(texts: Texts): LostHunk[] {
   const layout = layOut(texts);
-  const back = layout.aligned.flatMap((hunk) =>
-    hunk.take === "conflict" ? undeletedLines(layout, hunk) : []
-  );
+  const back = undoneDeletions(layout);
   const lost = layout.hunks.flatMap((hunk) => {
     if (hunk.take !== "theirs" && hunk.take !== "conflict") return [];
     if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
@@ -60,55 +44,9 @@ export const undoneLines = (texts: Texts): LostHunk[] => undoneEdits(layOut(text
 const isToldOf = (lost: readonly LostHunk[], { first, last }: LostHunk): boolean =>
   lost.some((one) => one.first <= first && one.last >= last);
 
-/**
- * Lines of a conflict that the side deleted, that the other side left alone, and that are back. To delete lines or
- * to edit them is a question with two answers: there the other side's is one.
- */
-function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
-  const { base, side, keys, known, changes, otherChanges } = layout;
-  const end = hunk.base + hunk.baseCount;
-  const place = placeOf(layout, hunk);
-  const there = new Set(keys.result.subarray(place.from, place.to));
-  return changes.flatMap(({ at, removed, newAt, added }) => {
-    if (removed === 0 || at < hunk.base || at + removed > end) return [];
-    const contested = otherChanges.some((other) =>
-      other.at < at + removed && other.at + other.removed > at
-    );
-    if (contested) return [];
-    const left = wordCounts(slice(side, newAt, added));
-    const deleted: number[] = [];
-    for (let i = at; i < at + removed; i++) {
-      if (!hasWord(base, i) || known.keys.side.has(keys.base[i]!)) continue;
-      const words = wordCounts(slice(base, i, 1));
-      const { found, total } = shared(words, left);
-      if (found * 2 < total) deleted.push(i);
-      else for (const [word, n] of words) left.set(word, Math.max(0, countOf(left, word) - n));
-    }
-    const back = deleted.filter((i) => there.has(keys.base[i]!) && !isNeeded(layout, i));
-    if (back.length === 0) return [];
-    return [{
-      first: newAt + 1,
-      last: newAt + 1,
-      words: new Map(),
-      text: back.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
-      place,
-      isBack: true,
-    }];
-  });
-}
-
 function isLost(layout: Layout, hunk: Hunk): boolean {
   if (hunk.take === "theirs") return isUndone(layout, hunk);
   return inNumbers(layout, hunk) ? isBase(layout, hunk) : isOverruled(layout, hunk);
-}
-
-/** Whether the other side uses what a line of the base is about, its rarest words, more than the base: an import. */
-function isNeeded({ base, words }: Layout, line: number): boolean {
-  const all = [...wordCounts(slice(base, line, 1)).keys()];
-  const rarest = Math.min(...all.map((word) => countOf(words.base, word)));
-  return all.some((word) =>
-    countOf(words.base, word) === rarest && countOf(words.other, word) > rarest
-  );
 }
 
 /** Numbers that follow one another taken together. */

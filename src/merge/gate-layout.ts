@@ -35,6 +35,22 @@ export interface Layout {
   readonly words: Record<"base" | "other" | "side" | "result", Counts>;
 }
 
+/** So many lines of a hunk are kept to be shown. */
+export const SHOWN_LINES = 5;
+
+/** A place where work was lost: lines of the side's text, 1-based, and their words. */
+export interface LostHunk {
+  readonly first: number;
+  readonly last: number;
+  readonly words: Counts;
+  /** The lines aren't missing: the side deleted them, and they are there again. */
+  readonly isBack?: boolean;
+  /** The lines that are missing, without those that stand in the result, as far as they may be shown. */
+  readonly text: readonly Uint8Array[];
+  /** Where it belongs in the result. */
+  readonly place: Place;
+}
+
 interface Sets {
   readonly base: ReadonlySet<number>;
   readonly other: ReadonlySet<number>;

@@ -2,14 +2,8 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
-import {
-  type LostHunk,
-  lostHunks,
-  missingPlaces,
-  undoneLines,
-  withoutNumbers,
-} from "./gate-hunks.ts";
-import { isLaidOutAnew, isLayout, isSpacing, type Place } from "./gate-layout.ts";
+import { lostHunks, missingPlaces, undoneLines, withoutNumbers } from "./gate-hunks.ts";
+import { isLaidOutAnew, isLayout, isSpacing, type LostHunk, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 

@@ -1,16 +1,15 @@
 /**
- * Edits of one side in a conflict that are undone, line by line.
+ * What one side did in a conflict, the other left alone, and the result undoes, line by line.
  *
  * Two sides that edit neighbouring lines are in conflict, though each line has one answer. Where a line that
  * only one side edited is as it was before, and nothing of what the side made of it stands in the result, that
  * side's edit is lost: that the other side brought the same words to its own line is no trace of it. The same
  * holds for the single numbers of lines that differ in numbers only.
  */
-import { SHOWN_LINES } from "./gate-hunks.ts";
-import type { LostHunk } from "./gate-hunks.ts";
-import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
+import type { Change } from "./text/diff.ts";
+import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
 import { inNumbers, numbersOf } from "./gate-numbers.ts";
-import { wordCounts } from "./gate-words.ts";
+import { countOf, shared, wordCounts } from "./gate-words.ts";
 import type { Hunk } from "./text/hunks.ts";
 
 /** The edits of the side that are undone in conflicts. */
@@ -20,17 +19,27 @@ export function undoneEdits(layout: Layout): LostHunk[] {
   );
 }
 
-function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
-  const { base, side, keys, known, changes, otherChanges } = layout;
+/** Deletions of the side that are undone in conflicts. */
+export function undoneDeletions(layout: Layout): LostHunk[] {
+  return layout.aligned.flatMap((hunk) =>
+    hunk.take === "conflict" ? undeletedLines(layout, hunk) : []
+  );
+}
+
+/** The side's changes in a hunk of lines that the other side left alone. */
+function uncontested({ changes, otherChanges }: Layout, hunk: Hunk): Change[] {
   const end = hunk.base + hunk.baseCount;
+  return changes.filter(({ at, removed }) =>
+    removed > 0 && at >= hunk.base && at + removed <= end &&
+    !otherChanges.some((other) => other.at < at + removed && other.at + other.removed > at)
+  );
+}
+
+function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
+  const { base, side, keys, known } = layout;
   const place = placeOf(layout, hunk);
   const there = new Set(keys.result.subarray(place.from, place.to));
-  return changes.flatMap(({ at, removed, newAt, added }) => {
-    if (removed === 0 || added === 0 || at < hunk.base || at + removed > end) return [];
-    const contested = otherChanges.some((other) =>
-      other.at < at + removed && other.at + other.removed > at
-    );
-    if (contested) return [];
+  return uncontested(layout, hunk).flatMap(({ at, removed, newAt, added }) => {
     for (let i = at; i < at + removed; i++) {
       if (hasWord(base, i) && !there.has(keys.base[i]!)) return [];
     }
@@ -49,6 +58,46 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
       place,
     }];
   });
+}
+
+/**
+ * Lines of a conflict that the side deleted, that the other side left alone, and that are back. To delete lines or
+ * to edit them is a question with two answers: there the other side's is one.
+ */
+function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
+  const { base, side, keys, known } = layout;
+  const place = placeOf(layout, hunk);
+  const there = new Set(keys.result.subarray(place.from, place.to));
+  return uncontested(layout, hunk).flatMap(({ at, removed, newAt, added }) => {
+    const left = wordCounts(slice(side, newAt, added));
+    const deleted: number[] = [];
+    for (let i = at; i < at + removed; i++) {
+      if (!hasWord(base, i) || known.keys.side.has(keys.base[i]!)) continue;
+      const words = wordCounts(slice(base, i, 1));
+      const { found, total } = shared(words, left);
+      if (found * 2 < total) deleted.push(i);
+      else for (const [word, n] of words) left.set(word, Math.max(0, countOf(left, word) - n));
+    }
+    const back = deleted.filter((i) => there.has(keys.base[i]!) && !isNeeded(layout, i));
+    if (back.length === 0) return [];
+    return [{
+      first: newAt + 1,
+      last: newAt + 1,
+      words: new Map(),
+      text: back.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
+      place,
+      isBack: true,
+    }];
+  });
+}
+
+/** Whether the other side uses what a line of the base is about, its rarest words, more than the base: an import. */
+function isNeeded({ base, words }: Layout, line: number): boolean {
+  const all = [...wordCounts(slice(base, line, 1)).keys()];
+  const rarest = Math.min(...all.map((word) => countOf(words.base, word)));
+  return all.some((word) =>
+    countOf(words.base, word) === rarest && countOf(words.other, word) > rarest
+  );
 }
 
 /** A number that only the side changed, and that is the old one again. */

@@ -5,7 +5,7 @@
  * together, keeps the words that a side brought; one that threw the change away doesn't.
  */
 import { Buffer } from "node:buffer";
-import type { LostHunk } from "./gate-hunks.ts";
+import type { LostHunk } from "./gate-layout.ts";
 import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */

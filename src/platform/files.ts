@@ -84,10 +84,10 @@ export interface FileSystem<Site extends string = string> {
   letGo(held: readonly Descriptor[]): Promise<void>;
 }
 
-/** A sync among several: of an open file, or of a directory by its path. */
-export type SyncRequest<Site extends string = string> =
-  | { readonly site: Site; readonly fd: Descriptor }
-  | { readonly site: Site; readonly directory: string };
+/** An open file, or a directory by its path. */
+export type SyncTarget = { readonly fd: Descriptor } | { readonly directory: string };
+/** A sync among several. */
+export type SyncRequest<Site extends string = string> = SyncTarget & { readonly site: Site };
 
 const NOFOLLOW = constants.O_NOFOLLOW ?? 0;
 const DIRECTORY = constants.O_DIRECTORY ?? 0;
@@ -168,7 +168,8 @@ function syncNow(request: SyncRequest): void {
   else syncDirectory(request.directory);
 }
 
-async function syncLater(request: SyncRequest): Promise<void> {
+/** The sync, made by another thread. */
+export async function syncLater(request: SyncTarget): Promise<void> {
   if ("fd" in request) return await later<void>((done) => fs.fsync(request.fd, done));
   if (process.platform === "win32") return;
   const fd = openDirectory(request.directory);
