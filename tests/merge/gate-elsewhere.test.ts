@@ -1,52 +1,9 @@
 /** What stands in other files: work that moved there, and what is merely left over from settling a merge. */
-import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { openObjectStore } from "../../src/git/odb.ts";
-import { checkGate, type GateVerdict } from "../../src/merge/gate.ts";
-import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
-
-type Files = Record<string, string>;
-type Step = Files | ((dir: string) => void);
-
-function step(dir: string, what: Step, message = "later"): void {
-  if (typeof what === "function") what(dir);
-  else for (const [path, data] of Object.entries(what)) write(dir, path, data);
-  git(dir, "add", "-A");
-  git(dir, "commit", "-q", "--allow-empty", "-m", message);
-}
-
-function merged(base: Files, hers: Files, his: Step, settle: Step): string {
-  const dir = makeRepo(tempDir());
-  commit(dir, "base", base);
-  git(dir, "checkout", "-q", "-b", "feat");
-  step(dir, his, "his");
-  git(dir, "checkout", "-q", "main");
-  commit(dir, "hers", hers);
-  git(dir, "checkout", "-q", "feat");
-  tryGit(dir, ["merge", "-q", "--no-commit", "--no-ff", "main"]);
-  step(dir, settle, "merge");
-  return dir;
-}
-
-function judge(dir: string): GateVerdict {
-  const db = openObjectStore(join(dir, ".git/objects"));
-  try {
-    const [tip, candidate] = [git(dir, "rev-parse", "main"), git(dir, "rev-parse", "HEAD")];
-    return checkGate(db, { tip, candidate });
-  } finally {
-    db.close();
-  }
-}
-
-function refuses(dir: string, files: string[]): void {
-  const verdict = judge(dir);
-  assert.equal(verdict.ok, false, "the gate let it through");
-  if (!verdict.ok) assert.deepEqual(verdict.files, files);
-}
-
-const passes = (dir: string): void => assert.deepEqual(judge(dir), { ok: true });
+import { git, write } from "../helpers/git.ts";
+import { merged, passes, refuses, step } from "./gate-repo.ts";
 
 const FILE = (middle: string): string => `head\n${middle}\ntail\n`;
 const HERS = FILE("mid written by ALICE carefully");

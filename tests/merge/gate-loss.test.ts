@@ -3,12 +3,8 @@ import assert from "node:assert/strict";
 import { chmodSync, rmSync, symlinkSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { openObjectStore } from "../../src/git/odb.ts";
-import { checkGate, type GateVerdict } from "../../src/merge/gate.ts";
-import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
-
-type Files = Record<string, string>;
-type Step = Files | ((dir: string) => void);
+import { git, write } from "../helpers/git.ts";
+import { apart, judge, merge, passes, refuses, type Step, step } from "./gate-repo.ts";
 
 /** Thirty lines of words, some replaced. */
 const text = (changes: Record<number, string> = {}): string =>
@@ -19,54 +15,6 @@ const HERS = {
   15: "ada writes about the middle",
   27: "ada repairs the end",
 };
-
-/** `main` (hers) and `feat` (his) apart from a base; `feat` is checked out when it is given. */
-function apart(base: Files, hers: Step, his: Step): string {
-  const dir = makeRepo(tempDir());
-  commit(dir, "base", base);
-  git(dir, "checkout", "-q", "-b", "feat");
-  step(dir, his, "his");
-  git(dir, "checkout", "-q", "main");
-  step(dir, hers, "hers");
-  git(dir, "checkout", "-q", "feat");
-  return dir;
-}
-
-function step(dir: string, files: Step, message: string): void {
-  if (typeof files === "function") files(dir);
-  else for (const [path, data] of Object.entries(files)) write(dir, path, data);
-  git(dir, "add", "-A");
-  git(dir, "commit", "-q", "--allow-empty", "-m", message);
-}
-
-/** Merges main, and then makes of the merge commit's tree what `settle` says. */
-function merge(dir: string, args: string[], settle: Step = {}): void {
-  tryGit(dir, ["merge", "-q", "--no-commit", "--no-ff", ...args, "main"]);
-  step(dir, settle, "merge");
-}
-
-function judge(dir: string, drops: string[] = []): GateVerdict {
-  const db = openObjectStore(join(dir, ".git/objects"));
-  try {
-    return checkGate(db, {
-      tip: git(dir, "rev-parse", "main"),
-      candidate: git(dir, "rev-parse", "HEAD"),
-      drops,
-    });
-  } finally {
-    db.close();
-  }
-}
-
-function refuses(dir: string, files: string[], report?: RegExp): void {
-  const verdict = judge(dir);
-  assert.equal(verdict.ok, false, "the gate let it through");
-  if (verdict.ok) return;
-  assert.deepEqual(verdict.files, files);
-  if (report) assert.match(verdict.report, report);
-}
-
-const passes = (dir: string): void => assert.deepEqual(judge(dir), { ok: true });
 
 describe("a file that one side renamed", () => {
   const renamed = (hers: Step, his: Step): string => apart({ d: text() }, hers, his);

@@ -1,59 +1,21 @@
 /** What the gate makes of conflict markers in a merge, and of what came of them later. */
-import assert from "node:assert/strict";
-import { join } from "node:path";
 import { describe, test } from "node:test";
-import { openObjectStore } from "../../src/git/odb.ts";
-import { checkGate, type GateVerdict } from "../../src/merge/gate.ts";
-import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
-
-type Step = Record<string, string> | ((dir: string) => void);
+import { git, write } from "../helpers/git.ts";
+import { merged, passes, refuses, type Step, step } from "./gate-repo.ts";
 
 const FILE = (middle: string): string => `head\n${middle}\ntail\n`;
 const HERS = "mid written by ALICE carefully";
 const HIS = "mid hacked BOB quickly";
 const BOTH = { f: FILE(`${HERS}\n${HIS}`) };
 
-function step(dir: string, what: Step, message = "later"): void {
-  if (typeof what === "function") what(dir);
-  else for (const [path, data] of Object.entries(what)) write(dir, path, data);
-  git(dir, "add", "-A");
-  git(dir, "commit", "-q", "--allow-empty", "-m", message);
-}
-
 /** A merge with a conflict in `f`, committed as it is left by `settle`. */
-function conflicted(settle: Step = {}, more: Record<string, string> = {}): string {
-  const dir = makeRepo(tempDir());
-  commit(dir, "base", { f: FILE("mid original"), o: "other\n", ...more });
-  git(dir, "checkout", "-q", "-b", "feat");
-  commit(dir, "his", { f: FILE(HIS) });
-  git(dir, "checkout", "-q", "main");
-  commit(dir, "hers", { f: FILE(HERS) });
-  git(dir, "checkout", "-q", "feat");
-  tryGit(dir, ["merge", "-q", "--no-commit", "main"]);
-  step(dir, settle, "merge");
-  return dir;
-}
-
-function judge(dir: string, drops: string[] = []): GateVerdict {
-  const db = openObjectStore(join(dir, ".git/objects"));
-  try {
-    const [tip, candidate] = [git(dir, "rev-parse", "main"), git(dir, "rev-parse", "HEAD")];
-    return checkGate(db, { tip, candidate, drops });
-  } finally {
-    db.close();
-  }
-}
-
-function refuses(dir: string, files: string[], report: RegExp, drops: string[] = []): void {
-  const verdict = judge(dir, drops);
-  assert.equal(verdict.ok, false, "the gate let it through");
-  if (verdict.ok) return;
-  assert.deepEqual(verdict.files, files);
-  assert.match(verdict.report, report);
-}
-
-const passes = (dir: string, drops: string[] = []): void =>
-  assert.deepEqual(judge(dir, drops), { ok: true });
+const conflicted = (settle: Step = {}, more: Record<string, string> = {}): string =>
+  merged(
+    { f: FILE("mid original"), o: "other\n", ...more },
+    { f: FILE(HERS) },
+    { f: FILE(HIS) },
+    settle,
+  );
 
 describe("markers that a later commit takes out", () => {
   const sloppy: Record<string, Step> = {
@@ -78,16 +40,9 @@ describe("markers that a later commit takes out", () => {
   }
 
   test("with one of several lines gone", () => {
-    const dir = makeRepo(tempDir());
     const list = (...items: string[]): string => FILE(["first", ...items].join("\n"));
-    commit(dir, "base", { f: list() });
-    git(dir, "checkout", "-q", "-b", "feat");
-    commit(dir, "his", { f: list("B-one") });
-    git(dir, "checkout", "-q", "main");
-    commit(dir, "hers", { f: list("A-one added", "A-two supplied", "A-three given") });
-    git(dir, "checkout", "-q", "feat");
-    tryGit(dir, ["merge", "-q", "--no-commit", "main"]);
-    step(dir, {}, "merge");
+    const hers = list("A-one added", "A-two supplied", "A-three given");
+    const dir = merged({ f: list() }, { f: hers }, { f: list("B-one") }, {});
     step(dir, { f: list("A-one added", "A-three given", "B-one") });
     refuses(dir, ["f"], /A-two supplied/);
     step(dir, { f: list("A-one added", "A-two supplied", "A-three given", "B-one") });

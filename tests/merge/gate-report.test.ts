@@ -1,44 +1,10 @@
 /** What the gate's report says: names that would forge lines, and the way back from each kind of loss. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { describe, test } from "node:test";
 import { quotePath, shownPath, shownSentence, unquotePath } from "../../src/git/path-quote.ts";
-import { openObjectStore } from "../../src/git/odb.ts";
-import { checkGate, dropMatcher, type GateVerdict } from "../../src/merge/gate.ts";
+import { dropMatcher } from "../../src/merge/gate.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
-
-type Files = Record<string, string>;
-
-/** `main` (hers) and `feat` (his, checked out) apart from a base. */
-function apart(base: Files, hers: Files, his: Files): string {
-  const dir = makeRepo(tempDir());
-  commit(dir, "base", base);
-  git(dir, "checkout", "-q", "-b", "feat");
-  commit(dir, "his", his);
-  git(dir, "checkout", "-q", "main");
-  commit(dir, "hers", hers);
-  git(dir, "checkout", "-q", "feat");
-  return dir;
-}
-
-function merge(dir: string, settle: (dir: string) => void = () => {}): void {
-  tryGit(dir, ["merge", "-q", "--no-commit", "--no-ff", "main"]);
-  settle(dir);
-  git(dir, "add", "-A");
-  git(dir, "commit", "-q", "-m", "merge");
-}
-
-function refused(dir: string, drops: string[] = []): Extract<GateVerdict, { ok: false }> {
-  const db = openObjectStore(join(dir, ".git/objects"));
-  try {
-    const [tip, candidate] = [git(dir, "rev-parse", "main"), git(dir, "rev-parse", "HEAD")];
-    const verdict = checkGate(db, { tip, candidate, drops });
-    assert.equal(verdict.ok, false, "the gate let it through");
-    return verdict as Extract<GateVerdict, { ok: false }>;
-  } finally {
-    db.close();
-  }
-}
+import { apart, type Files, merge, passes, refused } from "./gate-repo.ts";
 
 const [BASE, HERS, HIS] = [
   { f: "mid original\n" },
@@ -55,7 +21,7 @@ describe("a name with a newline in it", () => {
     const dir = apart(of(BASE), of(HERS), of(HIS));
     const open = refused(dir);
     assert.deepEqual(open.files, [name]);
-    merge(dir, (dir) => void git(dir, "checkout", "--ours", "."));
+    merge(dir, [], (dir) => void git(dir, "checkout", "--ours", "."));
     const lost = refused(dir);
     assert.deepEqual(lost.files, [name]);
     for (const { report } of [open, lost]) {
@@ -95,7 +61,7 @@ describe("the way back", () => {
     assert.match(report, /Next: Take the conflict markers out so that both sides' lines stand/);
     assert.doesNotMatch(report, /--drop/);
     const two = apart({ ...BASE, g: "g\n" }, { ...HERS, g: "ada writes to g\n" }, HIS);
-    merge(two, (dir) => write(dir, "g", "g\n"));
+    merge(two, [], (dir) => write(dir, "g", "g\n"));
     assert.match(refused(two).report, /Markers can't be dropped/);
   });
 
@@ -108,7 +74,7 @@ describe("the way back", () => {
     git(dir, "rm", "-q", "f");
     git(dir, "commit", "-qm", "hers");
     git(dir, "checkout", "-q", "feat");
-    merge(dir, (dir) => void git(dir, "rm", "-q", "--ignore-unmatch", "f"));
+    merge(dir, [], (dir) => void git(dir, "rm", "-q", "--ignore-unmatch", "f"));
     const { report } = refused(dir);
     assert.match(
       report,
@@ -120,7 +86,7 @@ describe("the way back", () => {
   test("goes by commands that move the branch, later commits with it", () => {
     for (const more of [false, true]) {
       const dir = apart(BASE, HERS, HIS);
-      merge(dir, ours);
+      merge(dir, [], ours);
       if (more) commit(dir, "more", { o: "more\n" });
       const { report } = refused(dir);
       const see = /See what merging gives: git (checkout --detach \S+) && git (merge .*)$/m.exec(
@@ -135,9 +101,7 @@ describe("the way back", () => {
       git(dir, "commit", "-q", "--no-edit");
       git(dir, ...go[1]!.split(" "), "feat");
       assert.equal(git(dir, "symbolic-ref", "--short", "HEAD"), "feat");
-      const db = openObjectStore(join(dir, ".git/objects"));
-      const [tip, candidate] = [git(dir, "rev-parse", "main"), git(dir, "rev-parse", "HEAD")];
-      assert.deepEqual(checkGate(db, { tip, candidate }), { ok: true });
+      passes(dir);
       assert.equal(tryGit(dir, ["show", "HEAD:o"]).status === 0, more);
     }
   });

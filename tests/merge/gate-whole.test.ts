@@ -1,12 +1,16 @@
 /** What the gate makes of binaries, links and UTF-16, and of ordinary commits after a merge that lost work. */
-import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { openObjectStore } from "../../src/git/odb.ts";
-import { checkGate, type GateVerdict } from "../../src/merge/gate.ts";
-import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
+import { write } from "../helpers/git.ts";
+import {
+  merged as mergeOf,
+  passes,
+  refuses as refusesPaths,
+  type Step,
+  step as stepTo,
+} from "./gate-repo.ts";
 
 /** Content of `f`: text, bytes, or a link to somewhere; null leaves it. */
 type Content = string | Uint8Array | { link: string } | null;
@@ -19,49 +23,18 @@ function put(dir: string, content: Content): void {
   else writeFileSync(path, content);
 }
 
-function step(dir: string, content: Content, message = "later"): void {
-  put(dir, content);
-  git(dir, "add", "-A");
-  git(dir, "commit", "-q", "--allow-empty", "-m", message);
-}
+const step = (dir: string, content: Content): void => stepTo(dir, (dir) => put(dir, content));
 
 /** A merge of what she and he made of `f`, settled as `result`; null where one left it alone. */
 function merged(base: Content, hers: Content, his: Content, result: Content): string {
-  const dir = makeRepo(tempDir());
-  write(dir, "o", "other\n");
-  step(dir, base, "base");
-  git(dir, "checkout", "-q", "-b", "feat");
-  commit(dir, "his", { his: "his\n" });
-  step(dir, his, "his");
-  git(dir, "checkout", "-q", "main");
-  commit(dir, "hers", { hers: "hers\n" });
-  step(dir, hers, "hers");
-  git(dir, "checkout", "-q", "feat");
-  tryGit(dir, ["merge", "-q", "--no-commit", "--no-ff", "main"]);
-  step(dir, result, "merge");
-  return dir;
+  const of = (content: Content, more: string): Step => (dir) => {
+    write(dir, more, `${more}\n`);
+    put(dir, content);
+  };
+  return mergeOf(of(base, "o"), of(hers, "hers"), of(his, "his"), (dir) => put(dir, result));
 }
 
-function judge(dir: string, drops: string[] = []): GateVerdict {
-  const db = openObjectStore(join(dir, ".git/objects"));
-  try {
-    const [tip, candidate] = [git(dir, "rev-parse", "main"), git(dir, "rev-parse", "HEAD")];
-    return checkGate(db, { tip, candidate, drops });
-  } finally {
-    db.close();
-  }
-}
-
-function refuses(dir: string, report: RegExp): void {
-  const verdict = judge(dir);
-  assert.equal(verdict.ok, false, "the gate let it through");
-  if (verdict.ok) return;
-  assert.deepEqual(verdict.files, ["f"]);
-  assert.match(verdict.report, report);
-}
-
-const passes = (dir: string, drops: string[] = []): void =>
-  assert.deepEqual(judge(dir, drops), { ok: true });
+const refuses = (dir: string, report: RegExp): void => refusesPaths(dir, ["f"], report);
 
 const IMAGE = Buffer.from(Array.from({ length: 600 }, (_, i) => i % 256));
 const image = (more: string): Buffer => Buffer.concat([IMAGE, Buffer.from(more)]);
