@@ -128,7 +128,7 @@ async function measureFresh(bench: Bench, sides: readonly Side[]): Promise<void>
     "--max",
     "1",
   ]];
-  const rounds = 5;
+  const rounds = Math.max(5, bench.rounds);
   for (const args of commands) {
     const found = await inTurns(
       rounds,
