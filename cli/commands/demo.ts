@@ -59,11 +59,13 @@ function agentq(
     let out = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => out += text);
     child.on("error", reject);
-    child.on("close", (code) => {
+    child.on("close", (code, killed) => {
       try {
         resolve({ agent, code: code ?? 2, document: JSON.parse(out) });
       } catch (cause) {
-        reject(new AgentqError("internal", `${agent}'s agentq printed no document.`, { cause }));
+        const ended = killed ? `was killed by ${killed}` : `ended with exit code ${code}`;
+        const message = `${agent}'s agentq ${ended} and printed no document.`;
+        reject(new AgentqError("internal", message, { cause }));
       }
     });
   });
