@@ -3,8 +3,8 @@
  * on in it. Whoever needs no relative path works on all the same. (Where it is gone before the binary
  * starts, the runtime ends it with words of its own, before any code of ours runs.)
  */
-import { realpathSync } from "node:fs";
-import { dirname, isAbsolute, resolve } from "node:path";
+import { readlinkSync, realpathSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "./durable.ts";
 
@@ -42,5 +42,25 @@ export function realPath(path: string): string {
     const missing = errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR";
     if (missing && parent !== path) return realPath(parent);
     throw ioError("look at", path, error);
+  }
+}
+
+/** An absolute path with the links in it followed, as far as there is something at it. @throws `io-error` */
+export function withoutLinks(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    const parent = dirname(path);
+    if (errnoOf(error) !== "ENOENT" || parent === path) throw ioError("look at", path, error);
+    return join(withoutLinks(parent), basename(path));
+  }
+}
+
+/** Where the link at an absolute path leads, from the root; null where that can't be told. */
+export function linkTarget(path: string): string | null {
+  try {
+    return resolve(dirname(path), readlinkSync(path));
+  } catch {
+    return null;
   }
 }

@@ -6,6 +6,7 @@
  * with the exact device and inode the same throughout. Anything else fails closed.
  */
 import { AgentqError } from "../errors.ts";
+import { linkTarget } from "../platform/directory.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileKind, type FileStat, type FileSystem, sameFile } from "../platform/files.ts";
 import { DIRECTORY_MODE, FILE_MODE } from "./layout.ts";
@@ -50,7 +51,7 @@ export function admitRoot(
   policy: AdmissionPolicy,
 ): FileStat {
   const stat = requireStat(files, path);
-  assertKind(stat, "directory", path);
+  if (stat.kind !== "directory") throw wrongKind(path, stat.kind, "directory", "root");
   if (policy.strictModes && files.hasModes) {
     assertOwner(files, stat, path);
     if ((stat.mode & 0o022) !== 0) {
@@ -176,22 +177,47 @@ function assertFile(
   assertKind(stat, "file", path);
   if (stat.links !== 1) {
     throw new AgentqError("identity-changed", `${path} has ${stat.links} names (hardlinks)`, {
-      details: { path },
+      hint:
+        "Something has given it another name, as cp -al does. Remove that copy, or give the store " +
+        "files of its own again: see Backups in docs/store.md.",
+      details: { path, links: stat.links },
     });
   }
   assertOurs(files, stat, path, policy, FILE_MODE);
 }
 
 function assertKind(stat: FileStat, kind: "file" | "directory", path: string): void {
-  if (stat.kind === kind) return;
-  throw new AgentqError("identity-changed", `${path} is ${inWords(stat.kind)}, not a ${kind}`, {
-    details: { path },
+  if (stat.kind !== kind) throw wrongKind(path, stat.kind, kind);
+}
+
+/** Something else lies at a path. `root`: it is the path by which a user has named the store. */
+export function wrongKind(
+  path: string,
+  found: FileKind,
+  wanted: "file" | "directory" | "lock file",
+  root?: "root",
+): AgentqError {
+  const target = found === "symlink" ? linkTarget(path) : null;
+  const what = target !== null
+    ? `a symbolic link to ${shownPath(target)}`
+    : found === "other"
+    ? "a special file (a FIFO, socket or device)"
+    : `a ${found}`;
+  return new AgentqError("identity-changed", `${path} is ${what}, not a ${wanted}`, {
+    ...(root === undefined ? {} : {
+      hint: target === null
+        ? "Name a directory."
+        : `Name ${shownPath(target)} itself: a store isn't opened through a link, which may lead ` +
+          "elsewhere the next time.",
+    }),
+    details: { path, ...(target === null ? {} : { target }) },
   });
 }
 
-/** What lies at a path, for messages. */
-export function inWords(kind: FileKind): string {
-  return kind === "other" ? "a special file (a FIFO, socket or device)" : `a ${kind}`;
+/** What others have written, on one line. */
+function shownPath(path: string): string {
+  // deno-lint-ignore no-control-regex -- finding control characters is what this is for
+  return /[\x00-\x1f\x7f-\x9f]/.test(path) ? JSON.stringify(path) : path;
 }
 
 function assertOurs(

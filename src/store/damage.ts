@@ -1,6 +1,7 @@
 /** A store whose files don't add up: half made by an interrupted `init`, or damaged later? */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { type StorePaths, TOKEN_PATTERN } from "./layout.ts";
+import { shellWord } from "./shell-word.ts";
 import type { StorePlatform } from "./types.ts";
 
 /**
@@ -19,7 +20,7 @@ export function orDamaged(platform: StorePlatform, paths: StorePaths, error: unk
       cause: error,
       hint:
         "Nothing was changed. Restore that file from a copy (of the same store, with no process " +
-        `using it), then run: agentq store check --store ${paths.root}`,
+        `using it), then run: agentq store check --store ${shellWord(paths.root)}`,
       details: { ...error.details, payloads },
     },
   );

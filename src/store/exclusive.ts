@@ -16,9 +16,11 @@
  * processes that have both proved the same owner dead can't remove the lock of a third who took it in
  * between.
  */
+import { dirname } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
+import { assertUsableUmask } from "../platform/umask.ts";
 import { lstatOrNull } from "./admit.ts";
 import { announcementPath } from "./announcements.ts";
 import { FILE_MODE } from "./layout.ts";
@@ -38,6 +40,7 @@ export interface ExclusiveFile {
 /** Takes the file, or returns null when it exists. */
 export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFile | null {
   const { files } = platform;
+  if (files.hasModes) assertUsableUmask(dirname(path));
   const token = platform.token();
   const announcement = announcementPath(path, token, platform.identity);
   let announced: number | undefined;

@@ -13,13 +13,13 @@ import { dirname, join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
-import { admitRoot, inWords, lstatOrNull } from "./admit.ts";
-import { describeOwner, findLocks } from "./stale.ts";
+import { assertUsableUmask } from "../platform/umask.ts";
+import { admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
 import { type ExclusiveFile, releaseLeftovers, releaseOrKeep, tryExclusive } from "./exclusive.ts";
-import { holderLiveness } from "./observed-lock.ts";
 import { DIRECTORY_MODE, FILE_MODE, NAMESPACE, type StorePaths, storePaths } from "./layout.ts";
 import { readIdentity } from "./open.ts";
 import { storePlatform, storeWait } from "./platform.ts";
+import { moveAside, withRemains } from "./remains.ts";
 import { emptyState } from "./state.ts";
 import { encodeState, serializeFormat } from "./state-file.ts";
 import type { StoreSite } from "./sites.ts";
@@ -51,6 +51,7 @@ export async function initStore(root: string, options: InitOptions = {}): Promis
   const platform = storePlatform(options);
   releaseLeftovers(platform);
   const openModes = options.allowOpenModes === true;
+  if (platform.files.hasModes) assertUsableUmask(paths.root);
   const fresh = ensureRoot(platform, paths.root);
   let movedAside: string | null = null;
   if (!fresh) {
@@ -67,11 +68,19 @@ export async function initStore(root: string, options: InitOptions = {}): Promis
   admitRoot(platform.files, paths.root, { strictModes: !openModes });
   if (!openModes && platform.files.hasModes) probeModes(platform, paths.root);
   const storeId = platform.token();
-  const lock = takeNamespace(platform, paths);
-  // Another was faster: it is waited for like any holder of the lock, and there is then what it has made.
-  if (lock === null) {
+  if (!makeNamespace(platform, paths)) {
+    // Another was faster: it is waited for like any holder of the lock, and there is then what it has made.
     await refuseExisting(platform, paths, { ...options, resumeAfterInspection: false });
-  } else fillNamespace(platform, paths, lock, storeId, openModes);
+    return { root: paths.root, storeId, movedAside };
+  }
+  try {
+    const lock = tryExclusive(platform, paths.lock);
+    if (lock === null) {
+      await refuseExisting(platform, paths, { ...options, resumeAfterInspection: false });
+    } else fillNamespace(platform, paths, lock, storeId, openModes);
+  } catch (error) {
+    throw withRemains(platform, paths, error, movedAside);
+  }
   return { root: paths.root, storeId, movedAside };
 }
 
@@ -99,10 +108,7 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
   const stat = lstatOrNull(files, root);
   if (stat !== null) {
     if (stat.kind === "directory") return false;
-    throw new AgentqError("identity-changed", `${root} is ${inWords(stat.kind)}, not a directory`, {
-      hint: "Name a directory, not a link to one.",
-      details: { path: root },
-    });
+    throw wrongKind(root, stat.kind, "directory", "root");
   }
   const parent = dirname(root);
   if (parent !== root && lstatOrNull(files, parent) === null) ensureRoot(platform, parent);
@@ -171,15 +177,15 @@ function probeModes(platform: StorePlatform, root: string): void {
   );
 }
 
-/** The namespace, ours alone, with its lock; null when somebody else has it. */
-function takeNamespace(platform: StorePlatform, paths: StorePaths): ExclusiveFile | null {
+/** The namespace, ours alone; false when somebody else has made it. */
+function makeNamespace(platform: StorePlatform, paths: StorePaths): boolean {
   try {
     platform.files.mkdir("init.mkdir-namespace", paths.namespace, DIRECTORY_MODE);
+    return true;
   } catch (error) {
-    if (errnoOf(error) === "EEXIST") return null;
+    if (errnoOf(error) === "EEXIST") return false;
     throw ioError("make", paths.namespace, error);
   }
-  return tryExclusive(platform, paths.lock);
 }
 
 function fillNamespace(
@@ -234,42 +240,6 @@ function createFile(
   } catch (error) {
     throw ioError("write", path, error);
   }
-}
-
-/** Moves every file of the remains into a sibling directory. Directories are never renamed. */
-function moveAside(platform: StorePlatform, paths: StorePaths): string {
-  for (const lock of findLocks(platform, paths.namespace)) {
-    if (holderLiveness(platform, lock) === "gone") continue;
-    throw new AgentqError(
-      "store-locked",
-      `${lock.path} is held by ${describeOwner(lock)}, which can't be proved to have ended`,
-      {
-        hint: "When you have made sure that no process uses this directory: agentq store unlock " +
-          `--store ${paths.root} --owner-token ${lock.token} --i-have-checked`,
-        details: { path: lock.path, ownerToken: lock.token },
-      },
-    );
-  }
-  const aside = join(paths.root, `${NAMESPACE}.incomplete-${platform.token()}`);
-  try {
-    moveTree(platform, paths.namespace, aside);
-  } catch (error) {
-    throw ioError("move aside", paths.namespace, error);
-  }
-  syncDirectoryAt(platform, "aside.sync", paths.root);
-  return aside;
-}
-
-function moveTree(platform: StorePlatform, from: string, to: string): void {
-  const { files } = platform;
-  if (files.lstat(from)?.kind !== "directory") {
-    files.rename("aside.rename-file", from, to);
-    return;
-  }
-  files.mkdir("aside.mkdir", to, DIRECTORY_MODE);
-  for (const name of files.readdir(from)) moveTree(platform, join(from, name), join(to, name));
-  files.syncDirectory("aside.sync", to);
-  files.rmdir("aside.rmdir", from);
 }
 
 function syncDirectoryAt(platform: StorePlatform, site: StoreSite, path: string): void {

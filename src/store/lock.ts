@@ -2,6 +2,7 @@
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { type ExclusiveFile, tryExclusive } from "./exclusive.ts";
 import { holderLiveness, type ObservedLock, observeLock } from "./observed-lock.ts";
+import { shellWord } from "./shell-word.ts";
 import { describeOwner, removeStaleLock } from "./stale.ts";
 import type { StorePlatform } from "./types.ts";
 
@@ -81,7 +82,7 @@ function locked(
   if (lock === null) {
     return new AgentqError("store-locked", `${path} was never free for ${wait.timeoutMs} ms`);
   }
-  const store = `--store ${shellQuote(wait.root)}`;
+  const store = `--store ${shellWord(wait.root)}`;
   const gone = liveness === "gone";
   return new AgentqError(
     "store-locked",
@@ -97,8 +98,4 @@ function locked(
       details: { path, ownerToken: lock.token, owner: lock.owner, liveness },
     },
   );
-}
-
-function shellQuote(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

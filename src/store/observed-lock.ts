@@ -1,10 +1,9 @@
 /** A lock file as somebody else sees it: who holds it, and whether that process is proved gone. */
-import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
 import { isProcessAlive, type Liveness, type ProcessIdentity } from "../platform/host.ts";
 import { isInteger, isText, nullable, shape, textLike } from "../platform/shapes.ts";
-import { inWords, lstatOrNull } from "./admit.ts";
+import { lstatOrNull, wrongKind } from "./admit.ts";
 import { announcements } from "./announcements.ts";
 import type { StorePlatform } from "./types.ts";
 
@@ -45,7 +44,7 @@ export function observeLock(platform: StorePlatform, path: string): ObservedLock
   const stat = lstatOrNull(files, path);
   if (stat === null) return null;
   if (stat.kind !== "file") {
-    throw new AgentqError("identity-changed", `${path} is ${inWords(stat.kind)}, not a lock file`);
+    throw wrongKind(path, stat.kind, "lock file");
   }
   let text = "";
   try {

@@ -2,7 +2,7 @@
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
 import { isProcessAlive } from "../platform/host.ts";
-import { admitDirectory, admitFile, admitRoot, lstatOrNull } from "./admit.ts";
+import { admitDirectory, admitFile, admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
 import { allAnnouncements, listDirectory } from "./announcements.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
 import { orDamaged } from "./damage.ts";
@@ -13,6 +13,8 @@ import { parseFormat, type StoreFormat } from "./state-file.ts";
 import { admit, decode } from "./admission.ts";
 import type { StoreContext } from "./transaction.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
+import { withWayOn } from "./remains.ts";
+import { shellWord } from "./shell-word.ts";
 import { findV1Mark, v1Directory } from "./v1-marks.ts";
 
 const MAX_FORMAT_BYTES = 4096;
@@ -81,11 +83,13 @@ export async function readIdentity(
       const renamed = isAgentqError(error, "identity-changed") && tries <= GRACE_TRIES;
       if (!isAgentqError(error, "init-incomplete") && !renamed) throw error;
       const held = isHeld(platform, paths);
-      if (performance.now() - started >= wait.timeoutMs) throw held ? beingMade(paths) : error;
+      if (performance.now() - started >= wait.timeoutMs) {
+        throw held ? beingMade(paths) : withWayOn(platform, paths, error);
+      }
       const underWay = held || (tries <= BEGINNING_TRIES && isBeginning(platform, paths));
       if (tries > GRACE_TRIES && !underWay) {
         // It may have ended, well, since the files were looked at.
-        if (ended) throw error;
+        if (ended) throw withWayOn(platform, paths, error);
         ended = true;
         continue;
       }
@@ -140,12 +144,13 @@ function readValidFiles(
 /** Why there is no store: nothing is there, or what is there is of v1. */
 export function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
   const root = lstatOrNull(platform.files, paths.root);
+  if (root?.kind === "symlink") throw wrongKind(paths.root, "symlink", "directory", "root");
   if (root?.kind === "directory") {
     const mark = findV1Mark(platform.files, paths.root);
     if (mark !== null) return v1Directory(paths.root, mark);
   }
   return new AgentqError("store-missing", `there is no v2 store in ${paths.root}`, {
-    hint: `Create it with: agentq store init --store ${paths.root}`,
+    hint: `Create it with: agentq store init --store ${shellWord(paths.root)}`,
     details: { path: paths.root },
   });
 }

@@ -1,7 +1,7 @@
 /** Operator recovery: removing a lock whose owner is gone, by proof or by name. */
 import { AgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
-import { lstatOrNull } from "./admit.ts";
+import { lstatOrNull, wrongKind } from "./admit.ts";
 import { allAnnouncements } from "./announcements.ts";
 import { releaseLeftovers } from "./exclusive.ts";
 import { holderLiveness } from "./observed-lock.ts";
@@ -35,6 +35,10 @@ export async function unlockStore(
 ): Promise<UnlockReport> {
   const platform = storePlatform(options);
   const paths = storePaths(absolutePath(root));
+  const found = lstatOrNull(platform.files, paths.root);
+  if (found !== null && found.kind !== "directory") {
+    throw wrongKind(paths.root, found.kind, "directory", "root");
+  }
   releaseLeftovers(platform);
   if (lstatOrNull(platform.files, paths.namespace)?.kind !== "directory") {
     throw missing(platform, paths);

@@ -1,18 +1,25 @@
 /** Telling v1 queue directories by what `@openclaw/fs-safe` leaves in them. */
-import { join } from "node:path";
+import { join, sep } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import type { FileStat, FileSystem } from "../platform/files.ts";
+import { FILE_MODE, NAMESPACE } from "./layout.ts";
 import type { StoreSite } from "./sites.ts";
 
 /** Names that nothing but a v1 queue has. */
-const V1_NAME =
-  /(?:^\.fs-safe-retirements$)|(?:^\.fs-safe-transfer-[0-9a-f]{32}\.lock$)|(?:\.(?:processing|delivered)$)/;
-const MESSAGE = /\.json$/;
+const V1_OWN = /^\.fs-safe-(?:retirements|transfer-[0-9a-f]{32}\.lock)$/;
+/** Files that v1 makes: an id, and what is with the message. */
+const PENDING = /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.json$/;
+const TAKEN = /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:processing|delivered)$/;
+/** What v1 writes before it renames it. */
+const TEMPORARY = /\.[0-9]+\.[0-9a-f-]{36}\.tmp$/;
 /** Where a queue's dead letters lie, unless it was opened with another place for them. */
 const FAILED = "failed";
 /** A part of a queue's name, which is a directory. */
 const QUEUE_PART = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$/;
+/** The files by which other programs know a directory of theirs. */
+const MANIFEST =
+  /^(?:package(?:-lock)?|[jt]sconfig(?:\.[a-z]+)?|deno|composer|angular|manifest)\.json$/;
 
 const MAX_DEPTH = 8;
 /** A directory that holds more than so much was not made for queues. */
@@ -24,8 +31,39 @@ const MAX_ENTRIES = 10_000;
  * In the directory itself any message does. Below it, where JSON of any kind may lie, only what v1 alone
  * leaves: a claimed or delivered message, a lock, or the directory of the dead letters, which every queue
  * has that was made through `v1:DIR`. Symlinks and hidden directories are not followed.
+ *
+ * Where there are only such files, whatever is called like one counts. Where there are others too, as in
+ * a project of any kind, only what v1 itself has written does: for its owner alone, and without a line's
+ * end after the JSON, which editors and package managers write.
  */
 export function findV1Mark(files: FileSystem<StoreSite>, directory: string): string | null {
+  const { own, messages, letters, mixed } = survey(files, directory);
+  if (own !== null) return own;
+  const counts = (path: string) => {
+    const name = path.slice(path.lastIndexOf(sep) + 1);
+    return (!mixed && !MANIFEST.test(name)) || isWrittenByV1(files, join(directory, path));
+  };
+  const message = messages.find(counts);
+  if (message !== undefined) return message;
+  return letters.find((path) => {
+    const within = list(files, join(directory, path), false);
+    if (within.length === 0) return isPrivate(files, join(directory, path));
+    return within.every((name) => PENDING.test(name) && counts(join(path, name)));
+  }) ?? null;
+}
+
+interface Survey {
+  /** What only v1 has. */
+  own: string | null;
+  /** Files named like messages, and directories named like those of dead letters. */
+  readonly messages: string[];
+  readonly letters: string[];
+  /** There are files that v1 didn't make, or too many to look at. */
+  mixed: boolean;
+}
+
+function survey(files: FileSystem<StoreSite>, directory: string): Survey {
+  const found: Survey = { own: null, messages: [], letters: [], mixed: false };
   let level = [""];
   let entries = 0;
   for (let depth = 0; depth <= MAX_DEPTH && level.length > 0; depth++) {
@@ -33,31 +71,58 @@ export function findV1Mark(files: FileSystem<StoreSite>, directory: string): str
     for (const place of level) {
       const names = list(files, join(directory, place), depth === 0);
       entries += names.length;
-      if (entries > MAX_ENTRIES && depth > 0) return null;
-      const mark = names.find((name) => V1_NAME.test(name) || (depth === 0 && MESSAGE.test(name)));
-      if (mark !== undefined) return join(place, mark);
-      const parts = names.filter((name) => QUEUE_PART.test(name) && !MESSAGE.test(name));
-      const directories = parts.filter((name) =>
-        stat(files, join(directory, place, name))?.kind === "directory"
+      if (entries > MAX_ENTRIES && depth > 0) return { ...found, mixed: true };
+      const own = names.find((name) => V1_OWN.test(name));
+      if (own !== undefined) return { ...found, own: join(place, own) };
+      const kinds = new Map(
+        names.map((name) => [name, stat(files, join(directory, place, name))?.kind]),
       );
-      const foreign = names.some((name) =>
-        !name.startsWith(".") && !MESSAGE.test(name) && !directories.includes(name)
+      const isFile = (name: string) => kinds.get(name) === "file";
+      const directories = names.filter((name) =>
+        kinds.get(name) === "directory" && QUEUE_PART.test(name) && !PENDING.test(name)
       );
-      if (!foreign && directories.includes(FAILED)) {
-        const failed = join(place, FAILED);
-        if (isOfDeadLetters(files, join(directory, failed))) return failed;
+      const taken = names.filter((name) => TAKEN.test(name) && isFile(name));
+      const pending = names.filter((name) => PENDING.test(name) && isFile(name));
+      found.messages.push(
+        ...[...taken, ...(depth === 0 ? pending : [])].map((name) => join(place, name)),
+      );
+      const known = new Set([...directories, ...taken, ...pending]);
+      const foreign = names.filter((name) => !known.has(name) && !TEMPORARY.test(name));
+      found.mixed ||= foreign.some((name) => !name.startsWith(NAMESPACE));
+      if (directories.includes(FAILED) && foreign.every((name) => name.startsWith("."))) {
+        found.letters.push(join(place, FAILED));
       }
       below.push(...directories.filter((name) => name !== FAILED).map((name) => join(place, name)));
     }
     level = below;
   }
-  return null;
+  return found;
 }
 
-/** Holds messages and nothing else; or nothing, and is private, as v1 makes it. */
-function isOfDeadLetters(files: FileSystem<StoreSite>, path: string): boolean {
-  const names = list(files, path, false);
-  if (names.length > 0) return names.every((name) => MESSAGE.test(name));
+/** A regular file for its owner alone whose text doesn't end with a line. */
+function isWrittenByV1(files: FileSystem<StoreSite>, path: string): boolean {
+  const found = stat(files, path);
+  if (found?.kind !== "file") return false;
+  if (files.hasModes && found.mode !== FILE_MODE) return false;
+  // Longer than other programs' settings are, or not ours to read.
+  if (found.size > MAX_READ_BYTES) return true;
+  try {
+    const fd = files.openRead(path);
+    try {
+      return files.readAll(fd, found.size, MAX_READ_BYTES).at(-1) !== LINE_FEED;
+    } finally {
+      files.close(fd);
+    }
+  } catch (error) {
+    if (errnoOf(error) === null) throw error;
+    return true;
+  }
+}
+
+const MAX_READ_BYTES = 1024 * 1024;
+const LINE_FEED = 10;
+
+function isPrivate(files: FileSystem<StoreSite>, path: string): boolean {
   return !files.hasModes || ((stat(files, path)?.mode ?? 0o777) & 0o077) === 0;
 }
 

@@ -7,11 +7,12 @@
  * store instead. Claims are at least once: v1 has no way back to pending, so a message that was
  * claimed and not acknowledged is what the next claim of its id returns.
  */
-import { lstatSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, lstatSync, readdirSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { AgentqError, type ErrorCode } from "../errors.ts";
-import { absolutePath } from "../platform/directory.ts";
+import { absolutePath, withoutLinks } from "../platform/directory.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
+import { assertUsableUmask } from "../platform/umask.ts";
 import type { Json } from "./types.ts";
 import { refuseStore } from "./v2-marks.ts";
 
@@ -73,15 +74,19 @@ const LINK_REFUSALS = new Set([
   "EISDIR",
 ]);
 
-/** Opens (and, when missing, makes) a v1 queue. Errors: `v2-directory`, `helper-unavailable`. */
+/**
+ * Opens (and, when missing, makes) a v1 queue. What lies above its directories may be links, which fs-safe
+ * refuses: they are followed once, here. Errors: `v2-directory`, `helper-unavailable`, `mode-unsupported`.
+ */
 export async function openV1Queue(directory: string, options: V1Options = {}): Promise<V1Queue> {
-  const queueDir = absolutePath(directory);
-  const failedDir = absolutePath(options.failedDirectory ?? join(queueDir, "failed"));
+  const queueDir = belowLinks(absolutePath(directory));
+  const failedDir = belowLinks(absolutePath(options.failedDirectory ?? join(queueDir, "failed")));
   refuseStore(queueDir);
   refuseStore(failedDir);
   const fsSafe = await import("@openclaw/fs-safe/store");
   const { configureFsSafeNative } = await import("@openclaw/fs-safe/config");
   configureFsSafeNative({ mode: options.nativeMode ?? defaultNativeMode() });
+  if (!existsSync(queueDir) || !existsSync(failedDir)) assertUsableUmask(queueDir);
   await typed(
     "prepare",
     queueDir,
@@ -123,6 +128,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
   };
   const load = async (id: string): Promise<V1Claim | null> => {
     const paths = pathsOf(id);
+    assertUsableUmask(queueDir);
     try {
       const payload = await typed(
         "claim",
@@ -144,6 +150,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     failedDirectory: failedDir,
     async enqueue(id, payload) {
       const { jsonPath } = pathsOf(id);
+      assertUsableUmask(queueDir);
       await typed("write", jsonPath, () =>
         fsSafe.writeJsonDurableQueueEntry({
           filePath: jsonPath,
@@ -163,6 +170,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     async ack(id) {
       const paths = pathsOf(id);
       if (!listed().processing.includes(id)) throw notClaimed(queueDir, id);
+      assertUsableUmask(queueDir);
       await typed(
         "acknowledge",
         paths.processingPath ?? paths.jsonPath,
@@ -171,6 +179,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     },
     async fail(id) {
       const paths = pathsOf(id);
+      assertUsableUmask(queueDir);
       await typed(
         "fail",
         paths.jsonPath,
@@ -187,6 +196,12 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
       names(failedDir).filter((name) => name.endsWith(".json"))
         .map((name) => name.slice(0, -".json".length)),
   };
+}
+
+/** The path with the links above its last name followed. */
+function belowLinks(path: string): string {
+  const parent = dirname(path);
+  return parent === path ? path : join(withoutLinks(parent), basename(path));
 }
 
 function defaultNativeMode(): NativeMode {

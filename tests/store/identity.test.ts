@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -16,7 +18,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { nodeFiles } from "../../src/platform/files.ts";
-import { initStore, openStore, type Store } from "../../src/store/mod.ts";
+import { initStore, openStore, type Store, unlockStore } from "../../src/store/mod.ts";
 import { tempDir } from "../helpers/git.ts";
 
 const NAMESPACE = ".fs-safe-queue-v2";
@@ -262,6 +264,50 @@ describe("files that aren't what they must be", () => {
     symlinkSync(root, link);
     await assert.rejects(openStore(link), { code: "identity-changed" });
     await assert.rejects(initStore(link), { code: "identity-changed" });
+  });
+
+  test("(a root that is a symlink) say where it leads, which is the name to use", async () => {
+    const { root } = await newStore();
+    const place = tempDir();
+    const targets: [string, string][] = [
+      [root, root],
+      ["not\nthere\x1b[31m", JSON.stringify(join(place, "not\nthere\x1b[31m"))],
+    ];
+    for (const [target, shown] of targets) {
+      const link = join(place, `link-${shown.length}`);
+      symlinkSync(target, link);
+      for (const open of [openStore, initStore, unlockStore]) {
+        await assert.rejects(open(link), (error) => {
+          assert.ok(isAgentqError(error, "identity-changed"), String(error));
+          const words = `${link} is a symbolic link to ${shown}, not a directory`;
+          assert.equal(error.message, words);
+          assert.ok(error.hint.startsWith(`Name ${shown} itself`), error.hint);
+          return true;
+        });
+      }
+      assert.deepEqual(readdirSync(place).filter((name) => !name.startsWith("link")), []);
+    }
+  });
+
+  test("(files with another name, as cp -al gives them) say what helps, and that helps", async () => {
+    const { root, namespace, store } = await newStore();
+    const { object } = await store.enqueue("jobs", "a", { n: 1 });
+    const copy = join(tempDir(), "snapshot");
+    assert.equal(spawnSync("cp", ["-al", root, copy]).status, 0);
+    const before = readFileSync(join(namespace, "state.json"), "utf8");
+    const refused = { code: "identity-changed", hint: /cp -al.*docs\/store\.md/ };
+    for (const place of [root, copy]) await assert.rejects(openStore(place), refused);
+    await assert.rejects(store.enqueue("jobs", "b", 2), refused);
+    await assert.rejects(store.claim("jobs"), refused);
+    assert.equal(readFileSync(join(namespace, "state.json"), "utf8"), before);
+    // As docs/store.md says it, which leaves the other copy as it is.
+    const docs = readFileSync(new URL("../../docs/store.md", import.meta.url), "utf8");
+    const command = /^find DIR[^]*?\n(?=```)/m.exec(docs)![0].replace("DIR", root);
+    assert.equal(spawnSync("sh", ["-c", command]).status, 0, command);
+    assert.equal((await store.check()).sound, true);
+    assert.deepEqual((await store.claim("jobs"))[0]!.json(), { n: 1 });
+    assert.equal((await (await openStore(copy)).check()).sound, true, "the copy is a store too");
+    assert.equal(lstatSync(join(copy, ".fs-safe-queue-v2/objects", object)).isDirectory(), true);
   });
 });
 

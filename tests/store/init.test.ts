@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import {
   existsSync,
   lstatSync,
@@ -6,13 +7,16 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
+  statfsSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
+import type { AgentqError } from "../../src/errors.ts";
 import { nodeFiles } from "../../src/platform/files.ts";
 import { announcementPath } from "../../src/store/announcements.ts";
 import { releaseOrKeep, tryExclusive } from "../../src/store/exclusive.ts";
@@ -213,6 +217,65 @@ describe("an incomplete initialisation", () => {
       await (await openStore(root)).enqueue("jobs", "a", 1);
     });
   }
+
+  /** A disk that has `pages` left once it is full of `fill`. */
+  async function onSmallDisk(
+    pages: number,
+    work: (disk: string, fill: string) => Promise<void>,
+  ): Promise<void> {
+    const disk = join(tempDir(), "a small disk");
+    mkdirSync(disk);
+    const options = ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk];
+    const mounted = spawnSync("mount", options, { encoding: "utf8" });
+    assert.equal(mounted.status, 0, `this test mounts a small disk: ${mounted.stderr}`);
+    try {
+      const fill = join(disk, "fill");
+      const { bavail, bsize } = statfsSync(disk);
+      writeFileSync(fill, new Uint8Array((bavail - pages) * bsize));
+      await work(disk, fill);
+    } finally {
+      spawnSync("umount", [disk]);
+    }
+  }
+
+  test("by a full disk says what it left and what helps, and that helps", async () => {
+    for (const [pages, left] of [[0, []], [1, ["objects", "state.json"]]] as const) {
+      await onSmallDisk(pages, async (disk, fill) => {
+        const root = join(disk, "store");
+        const { namespace } = storePaths(root);
+        const errors: AgentqError[] = [];
+        const keep = (error: AgentqError) => (errors.push(error), true);
+        await assert.rejects(initStore(root), keep);
+        assert.deepEqual(readdirSync(namespace).sort(), left);
+        // Again before there is room, and opening it, say the same.
+        for (const again of [initStore, openStore]) await assert.rejects(again(root), keep);
+        assert.deepEqual(errors.map(({ code }) => code), [
+          "io-error",
+          "init-incomplete",
+          "init-incomplete",
+        ]);
+        assert.ok(errors[0]!.message.includes(`${namespace} is left`), errors[0]!.message);
+        assert.match(errors[0]!.hint, /^The disk is full: free some space, then /);
+        assert.deepEqual(readdirSync(namespace).sort(), left, "nothing is taken away");
+
+        rmSync(fill);
+        for (const { hint } of errors) {
+          if (left.length === 0) {
+            // The command that the hint names, to the letter.
+            const command = /run: (rmdir .*); then the command again\.$/i.exec(hint)?.[1];
+            assert.ok(command, hint);
+            assert.equal(spawnSync("sh", ["-c", command]).status, 0, command);
+            mkdirSync(namespace, { mode: 0o700 });
+          } else {
+            assert.ok(hint.endsWith(`--resume-after-inspection --store '${root}'`), hint);
+          }
+        }
+        if (left.length === 0) rmdirSync(namespace);
+        await initStore(root, { resumeAfterInspection: left.length > 0 });
+        await (await openStore(root)).enqueue("jobs", "a", 1);
+      });
+    }
+  });
 
   test("that somebody else may still be making isn't moved aside", async () => {
     const root = tempDir();

@@ -9,6 +9,7 @@ import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { AgentqError } from "../../../errors.ts";
 import { absolutePath } from "../../../platform/directory.ts";
+import { assertUsableUmask } from "../../../platform/umask.ts";
 import { sqliteFault } from "./faults.ts";
 import { danglingTarget, type FileIdentity, identityOf, requireSame } from "./place.ts";
 import { isCurrent, isSomethingElse, migrate, missingTables } from "./schema.ts";
@@ -49,6 +50,7 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
     const isNew = identityOf(path) === null;
     if (isNew) {
       requireMayCreate(path, options.create ?? false);
+      assertUsableUmask(path);
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       makePrivate(path);
     }
