@@ -9,7 +9,7 @@ import type { Ending, QueueBackend } from "../../src/queuefs/contract.ts";
 import { openBackend } from "../../src/queuefs/open.ts";
 import { callerOwner } from "../../src/queuefs/owner.ts";
 import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
-import { openV1Queue } from "../../src/store/v1.ts";
+import { openV1Queue, type V1Queue } from "../../src/store/v1.ts";
 import { tempDir } from "../helpers/git.ts";
 import { bytes } from "./helpers/redis.ts";
 
@@ -163,6 +163,95 @@ describe("the v1 backend", () => {
       await assert.rejects(openStore(root), refused("store-missing"), what);
       await initStore(root);
       await openStore(root);
+    }
+  });
+
+  test("leaves projects to v2 stores, whatever their files are called", async () => {
+    const trees: Record<string, string[]> = {
+      "a new package": ["package.json"],
+      "a package": ["package.json", "package-lock.json", "src/index.ts", "README.md"],
+      "a package with nothing beside but directories": [
+        "package.json",
+        "data.json",
+        "src/index.ts",
+      ],
+      "a clone": [".git/HEAD", "settings.json"],
+      "sketches and films": ["notes", "film.processing", "draft.delivered"],
+      "the same below": ["README.md", "films/a.processing", "failed/report.json"],
+    };
+    for (const [what, paths] of Object.entries(trees)) {
+      // As they are made under the usual umask, and under a strict one.
+      for (const mode of [0o644, 0o600]) {
+        const root = tempDir();
+        for (const path of paths) {
+          mkdirSync(join(root, path, ".."), { recursive: true });
+          writeFileSync(join(root, path), '{"name":"x"}\n', { mode });
+        }
+        await assert.rejects(openStore(root), refused("store-missing"), what);
+        await initStore(root);
+        await openStore(root);
+      }
+    }
+  });
+
+  test("is told from a v2 store's directory though other files lie in it", async () => {
+    const steps: Record<string, (queue: V1Queue) => Promise<unknown>> = {
+      pending: (queue) => queue.enqueue("package", { name: "x" }),
+      claimed: async (queue) => {
+        await queue.enqueue("a", "text");
+        await queue.claim();
+      },
+      failed: async (queue) => {
+        await queue.enqueue("a", 1);
+        await queue.fail("a");
+      },
+    };
+    for (const [what, step] of Object.entries(steps)) {
+      const root = tempDir();
+      // Dead letters of other programs' queues may lie elsewhere.
+      const failedDirectory = join(tempDir(), "failed");
+      await step(await openV1Queue(root, what === "failed" ? {} : { failedDirectory }));
+      for (const name of ["README.md", "package.json"]) {
+        writeFileSync(join(root, name), "{}\n", { flag: "wx" });
+        await assert.rejects(initStore(root), refused("v1-directory"), `${what} beside ${name}`);
+        if (what === "pending") break;
+      }
+    }
+  });
+
+  test("is reached through links above it, and follows none below", async () => {
+    const place = tempDir();
+    mkdirSync(join(place, "real"));
+    symlinkSync("real", join(place, "link"));
+    for (const root of [join(place, "link", "deep", "queues"), join(place, "link")]) {
+      const backend = await openBackend(`v1:${root}`, { create: true });
+      assert.equal(await backend.create("jobs"), true);
+      await backend.enqueue("jobs", [{ id: "a", data: bytes("1") }]);
+      assert.deepEqual(await backend.dequeue("jobs", take).then((all) => all.length), 1);
+      await backend.fail("jobs", [{ id: "a", owner: take.owner }], "no");
+      assert.equal((await backend.failed.list("jobs")).length, 1);
+      assert.ok((await backend.list()).includes("jobs"));
+      await (await openV1Queue(join(root, "direct"))).enqueue("b", 1);
+      assert.deepEqual(await backend.status("direct"), { pending: 1, processing: 0 });
+    }
+    assert.deepEqual(readdirSync(join(place, "real")).sort(), ["deep", "direct", "jobs"]);
+    const elsewhere = tempDir();
+    symlinkSync(elsewhere, join(place, "real", "away"));
+    const backend = await openBackend(`v1:${join(place, "real")}`);
+    for (const name of ["away", "away/deep"]) {
+      await assert.rejects(backend.create(name), refused("identity-changed"));
+      await assert.rejects(backend.dequeue(name, take), refused("identity-changed"));
+    }
+    assert.deepEqual(readdirSync(elsewhere), []);
+  });
+
+  test("of those who create a queue at once, one is told that it did", async () => {
+    const root = tempDir();
+    for (const name of ["jobs", "team/jobs"]) {
+      const created = await Promise.all(
+        Array.from({ length: 16 }, async () => (await openBackend(`v1:${root}`)).create(name)),
+      );
+      assert.equal(created.filter((made) => made).length, 1, name);
     }
   });
 

@@ -8,13 +8,13 @@
  * acked stays in processing.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
-import { absolutePath } from "../../platform/directory.ts";
+import { absolutePath, withoutLinks } from "../../platform/directory.ts";
 import type { Json } from "../../store/mod.ts";
 import { openV1Queue, type V1Queue } from "../../store/v1.ts";
-import { holdsStore, refuseStore } from "../../store/v2-marks.ts";
+import { refuseStore } from "../../store/v2-marks.ts";
 import type {
   DeadLetter,
   Delivery,
@@ -23,32 +23,45 @@ import type {
   Receipt,
   Settlement,
 } from "../contract.ts";
-import { checkMessageId, checkQueueName, isInTree, quoted } from "../names.ts";
+import { checkMessageId, isInTree } from "../names.ts";
 import { noDeadLetter, noQueue } from "./shared.ts";
+import {
+  below,
+  checkV1Name,
+  isDirectory,
+  isEmptyDirectory,
+  isQueueDirectory,
+  isV1Name,
+  makeDirectory,
+  makeQueue,
+  refuseLink,
+} from "./v1-directories.ts";
 import { fromV1Payload, toV1Payload } from "./v1-payload.ts";
 
 const LEASE = "v1";
-/** The directory of a queue's dead letters, in the queue's own. */
-const FAILED = "failed";
 /** The queue that is the directory itself, where the directory's name can't be a queue's. */
 const UNNAMED = "queue";
 const NO_REASON = "v1 keeps no reason";
 
 /** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
 export function v1Backend(root: string, options: { create?: boolean } = {}): QueueBackend {
-  const directory = absolutePath(root);
-  refuseStore(directory);
-  if (!isDirectory(directory)) {
+  const named = absolutePath(root);
+  refuseStore(named);
+  if (!isDirectory(named)) {
     if (!options.create) {
-      throw new AgentqError("backend-missing", `there is no directory ${directory}`);
+      throw new AgentqError("backend-missing", `there is no directory ${named}`);
     }
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeDirectory(named);
   }
+  const directory = withoutLinks(named);
   const queues = new Map<string, V1Queue>();
-  const itself = isV1Name(basename(directory)) ? basename(directory) : UNNAMED;
+  const itself = isV1Name(basename(named)) ? basename(named) : UNNAMED;
   const pathOf = (name: string) => {
     let own = directory;
-    for (const part of checkV1Name(name).split("/")) refuseStore(own = join(own, part));
+    for (const part of checkV1Name(name).split("/")) {
+      refuseStore(own = join(own, part));
+      refuseLink(own, directory);
+    }
     return name === itself && isQueueDirectory(directory) && !isQueueDirectory(own)
       ? directory
       : own;
@@ -139,8 +152,9 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     create: async (name) => {
       const path = pathOf(name);
       if (isQueueDirectory(path)) return false;
+      const created = makeQueue(path);
       queues.set(path, await openV1Queue(path));
-      return true;
+      return created;
     },
     remove: cannot("be removed"),
     list: async (prefix) => list().filter((name) => prefix === undefined || isInTree(name, prefix)),
@@ -232,61 +246,5 @@ function readJson(path: string): Uint8Array | null {
     return fromV1Payload(JSON.parse(readFileSync(path, "utf8")) as Json);
   } catch {
     return null;
-  }
-}
-
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
-}
-
-/** Holds messages, or where its messages fail to. */
-function isQueueDirectory(path: string): boolean {
-  if (!isDirectory(path)) return false;
-  const names = readdirSync(path, { withFileTypes: true });
-  return names.some((entry) =>
-    entry.isDirectory() ? entry.name === FAILED : /\.(json|processing|delivered)$/.test(entry.name)
-  );
-}
-
-/** But for what fs-safe keeps in a queue for itself (`.fs-safe-…`, temporary files). */
-function isEmptyDirectory(path: string): boolean {
-  return isDirectory(path) && readdirSync(path).every((name) => name.startsWith("."));
-}
-
-/** A queue's name; never one that would make dead letters of another queue its messages. */
-function checkV1Name(name: string): string {
-  if (checkQueueName(name).split("/").includes(FAILED)) {
-    throw new AgentqError(
-      "queue-name-invalid",
-      `${quoted(name)} is no name for a v1 queue: ${FAILED} is where dead letters lie`,
-    );
-  }
-  return name;
-}
-
-/** Every queue below `directory`, those too that lie below a name that no queue may have itself. */
-function below(directory: string, prefix: string): string[] {
-  const names: string[] = [];
-  for (const entry of readdirSync(directory, { withFileTypes: true })) {
-    if (!entry.isDirectory() || entry.name === FAILED) continue;
-    const name = `${prefix}${entry.name}`;
-    const path = join(directory, entry.name);
-    if (holdsStore(path)) continue;
-    if (isQueueName(name) && isQueueDirectory(path)) names.push(name);
-    if (isQueueName(`${name}/x`)) names.push(...below(path, `${name}/`));
-  }
-  return names.sort();
-}
-
-function isV1Name(name: string): boolean {
-  return name !== FAILED && isQueueName(name);
-}
-
-function isQueueName(name: string): boolean {
-  try {
-    checkQueueName(name);
-    return true;
-  } catch {
-    return false;
   }
 }

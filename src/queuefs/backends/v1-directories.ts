@@ -1,0 +1,98 @@
+/** Which directories are v1 queues, by what they are called and what they hold; making them. */
+import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { AgentqError } from "../../errors.ts";
+import { errnoOf, ioError } from "../../platform/durable.ts";
+import { assertUsableUmask } from "../../platform/umask.ts";
+import { holdsStore } from "../../store/v2-marks.ts";
+import { checkQueueName, quoted } from "../names.ts";
+
+/** The directory of a queue's dead letters, in the queue's own. */
+const FAILED = "failed";
+
+export function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+export function makeDirectory(path: string): void {
+  assertUsableUmask(path);
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw ioError("make", path, error);
+  }
+}
+
+/** Makes a directory a queue; true for the one process that did. fs-safe makes it last. */
+export function makeQueue(path: string): boolean {
+  makeDirectory(path);
+  const failed = join(path, FAILED);
+  try {
+    mkdirSync(failed, { mode: 0o700 });
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === "EEXIST") return false;
+    throw ioError("make", failed, error);
+  }
+}
+
+/** fs-safe follows none: what leads elsewhere the next time is no place for messages. */
+export function refuseLink(path: string, directory: string): void {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) return;
+  throw new AgentqError("identity-changed", `${path} is a symbolic link`, {
+    hint: `v1 follows none below ${directory}: name what it leads to, or remove it.`,
+    details: { path },
+  });
+}
+
+/** Holds messages, or where its messages fail to. */
+export function isQueueDirectory(path: string): boolean {
+  if (!isDirectory(path)) return false;
+  const names = readdirSync(path, { withFileTypes: true });
+  return names.some((entry) =>
+    entry.isDirectory() ? entry.name === FAILED : /\.(json|processing|delivered)$/.test(entry.name)
+  );
+}
+
+/** But for what fs-safe keeps in a queue for itself (`.fs-safe-…`, temporary files). */
+export function isEmptyDirectory(path: string): boolean {
+  return isDirectory(path) && readdirSync(path).every((name) => name.startsWith("."));
+}
+
+/** A queue's name; never one that would make dead letters of another queue its messages. */
+export function checkV1Name(name: string): string {
+  if (checkQueueName(name).split("/").includes(FAILED)) {
+    throw new AgentqError(
+      "queue-name-invalid",
+      `${quoted(name)} is no name for a v1 queue: ${FAILED} is where dead letters lie`,
+    );
+  }
+  return name;
+}
+
+/** Every queue below `directory`, those too that lie below a name that no queue may have itself. */
+export function below(directory: string, prefix: string): string[] {
+  const names: string[] = [];
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    if (!entry.isDirectory() || entry.name === FAILED) continue;
+    const name = `${prefix}${entry.name}`;
+    const path = join(directory, entry.name);
+    if (holdsStore(path)) continue;
+    if (isQueueName(name) && isQueueDirectory(path)) names.push(name);
+    if (isQueueName(`${name}/x`)) names.push(...below(path, `${name}/`));
+  }
+  return names.sort();
+}
+
+export function isV1Name(name: string): boolean {
+  return name !== FAILED && isQueueName(name);
+}
+
+function isQueueName(name: string): boolean {
+  try {
+    checkQueueName(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
