@@ -124,7 +124,9 @@ const procProbe: HostProbe = {
   }),
   startTime(pid) {
     if (!procIsOurs()) return null;
-    const stat = readOrNull(`/proc/${pid}/stat`);
+    // By the way of the task: user-mode emulators (qemu) make up a process's own /proc/PID/stat, with
+    // another start time than everyone else sees, and a live owner would look like a reused pid.
+    const stat = readOrNull(`/proc/${pid}/task/${pid}/stat`);
     if (stat === null) return null;
     // The command name (field 2) is in parentheses and may itself hold spaces and parentheses.
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import process from "node:process";
@@ -26,6 +26,15 @@ describe("processIdentity()", () => {
     assert.match(me.pidNamespace ?? "", /^pid:\[\d+\]$/);
     assert.equal(me.bootId, readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
     assert.deepEqual(JSON.parse(JSON.stringify(me)), me);
+  });
+});
+
+describe("hostProbe()", () => {
+  // Fails under user-mode emulation (qemu) when a process's own /proc/PID/stat is believed.
+  test("this process's start time is what another process sees", () => {
+    const seen = execFileSync("cat", [`/proc/${process.pid}/stat`], { encoding: "utf8" });
+    const ticks = seen.slice(seen.lastIndexOf(")") + 2).split(" ")[19];
+    assert.equal(hostProbe().startTime(process.pid)?.ticks, ticks);
   });
 });
 
