@@ -11,7 +11,7 @@ import process from "node:process";
 import { isAgentqError } from "../src/errors.ts";
 import { openObjectStore } from "../src/git/odb.ts";
 import { commitTree, inspectMerge } from "../src/merge/gate-merge.ts";
-import type { Loss } from "../src/merge/gate-path.ts";
+import type { Loss } from "../src/merge/gate-loss.ts";
 import { commitGraph } from "../src/merge/graph.ts";
 import { mergeCommits } from "../src/merge/merge-commits.ts";
 import { overlay } from "../src/merge/overlay.ts";

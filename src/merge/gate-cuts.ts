@@ -11,7 +11,8 @@
  * ```
  */
 import { Buffer } from "node:buffer";
-import { hasWord, type Place, SHOWN_LINES, slice, withoutBlanks } from "./gate-layout.ts";
+import { hasWord, type Place, SHOWN_LINES, slice } from "./gate-layout.ts";
+import { withoutBlanks } from "./gate-prepared.ts";
 import {
   countOf,
   type Counts,

@@ -17,7 +17,7 @@ import { isRegular, NOTHING, sameVersion, type Version } from "./entry.ts";
 import type { Place } from "./gate-layout.ts";
 import { markersStand } from "./gate-markers.ts";
 import { commitTree, type JudgedLoss, moves } from "./gate-merge.ts";
-import type { Loss } from "./gate-path.ts";
+import type { Loss } from "./gate-loss.ts";
 import { isText, textOf } from "./gate-texts.ts";
 import { shared, wordCounts, wordList } from "./gate-words.ts";
 import { diffLines } from "./text/diff.ts";

@@ -16,7 +16,8 @@ import {
 } from "./gate-layout.ts";
 import { countOf, type Counts, wordCounts } from "./gate-words.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
-import { inNumbers } from "./gate-numbers.ts";
+import { inNumbers, isHunkNumberAnswered } from "./gate-numbers.ts";
+import { isContained } from "./gate-tokens.ts";
 import { undoneDeletions, undoneEdits } from "./gate-undone.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
@@ -26,7 +27,7 @@ export function lostHunks(texts: Texts): LostHunk[] {
   const layout = layOut(texts);
   const back = undoneDeletions(layout);
   const lost = layout.hunks.flatMap((hunk) => {
-    if (hunk.take !== "theirs" && hunk.take !== "conflict") return [];
+    if (hunk.take !== "theirs" && hunk.take !== "conflict" || isAnswered(layout, hunk)) return [];
     if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
     const dropped = runs(droppedLines(layout, hunk));
     if (dropped.length === 0) return [];
@@ -35,7 +36,9 @@ export function lostHunks(texts: Texts): LostHunk[] {
       lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
     );
   });
-  return [...lost, ...back, ...undoneEdits(layout).filter((edit) => !isToldOf(lost, edit))];
+  const told = [...lost];
+  for (const edit of undoneEdits(layout)) if (!isToldOf(told, edit)) told.push(edit);
+  return [...told, ...back];
 }
 
 /** The edits of the side that are undone in conflicts, and nothing else of what it changed. */
@@ -72,23 +75,64 @@ export function missingPlaces(texts: Texts): Place[] {
     .map((hunk) => lostAt(layout, hunk).place);
 }
 
+const answered = new WeakMap<Layout, ReadonlySet<Hunk>>();
+
 /**
- * Conflicts in which the sides differ in nothing but numbers are no one's loss, whichever is taken (but
- * for the old ones): the text of the side without its change there.
+ * Conflicts that are no one's loss, whichever answer was given: in which the sides differ in nothing but numbers (but
+ * for the old ones), or in which the other side did all that the side did.
  */
-export function withoutNumbers(texts: Texts): Uint8Array {
-  const layout = layOut(texts);
-  const parts: Uint8Array[] = [];
-  let at = 0;
-  for (const hunk of layout.aligned) {
-    if (hunk.take !== "conflict" || !inNumbers(layout, hunk) || isBase(layout, hunk)) continue;
-    parts.push(texts.side.subarray(layout.side.starts[at], layout.side.starts[hunk.theirs]));
-    parts.push(slice(layout.base, hunk.base, hunk.baseCount));
-    at = hunk.theirs + hunk.theirsCount;
+function answeredHunks(layout: Layout): ReadonlySet<Hunk> {
+  let found = answered.get(layout);
+  if (!found) {
+    const { base, other, side } = layout;
+    const isAnswer = (hunk: Hunk): boolean =>
+      inNumbers(layout, hunk) && !isBase(layout, hunk) || isHunkNumberAnswered(layout, hunk) ||
+      isContained(
+        slice(base, hunk.base, hunk.baseCount),
+        slice(other, hunk.ours, hunk.oursCount),
+        slice(side, hunk.theirs, hunk.theirsCount),
+      );
+    found = new Set(layout.aligned.filter((hunk) => hunk.take === "conflict" && isAnswer(hunk)));
+    answered.set(layout, found);
   }
-  if (parts.length === 0) return texts.side;
-  parts.push(texts.side.subarray(layout.side.starts[at]));
-  return Buffer.concat(parts);
+  return found;
+}
+
+/** Whether all conflicts that a hunk is made of are. */
+function isAnswered(layout: Layout, { take, theirs, theirsCount }: Hunk): boolean {
+  if (take !== "conflict") return false;
+  const found = answeredHunks(layout);
+  if (found.size === 0) return false;
+  const parts = layout.aligned.filter((part) =>
+    part.take !== "ours" && part.theirs <= theirs + theirsCount &&
+    part.theirs + part.theirsCount >= theirs
+  );
+  return parts.length > 0 && parts.every((part) => found.has(part));
+}
+
+/**
+ * The text of the side where a question is answered: with what stood there, and with the other side's answer. Null
+ * when there is no such question.
+ */
+export function withAnswers(texts: Texts): { old: Uint8Array; other: Uint8Array } | null {
+  const layout = layOut(texts);
+  const found = layout.aligned.filter((hunk) => answeredHunks(layout).has(hunk));
+  if (found.length === 0) return null;
+  const put = (answer: (hunk: Hunk) => Uint8Array): Uint8Array => {
+    const parts: Uint8Array[] = [];
+    let at = 0;
+    for (const hunk of found) {
+      parts.push(texts.side.subarray(layout.side.starts[at], layout.side.starts[hunk.theirs]));
+      parts.push(answer(hunk));
+      at = hunk.theirs + hunk.theirsCount;
+    }
+    parts.push(texts.side.subarray(layout.side.starts[at]));
+    return Buffer.concat(parts);
+  };
+  return {
+    old: put((hunk) => slice(layout.base, hunk.base, hunk.baseCount)),
+    other: put((hunk) => slice(layout.other, hunk.ours, hunk.oursCount)),
+  };
 }
 
 /** The place shows what stood there before either side. */

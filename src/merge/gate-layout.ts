@@ -1,16 +1,20 @@
 /** The texts of one path of a merge laid side by side: its hunks, and what the result made of them. */
 import { Buffer } from "node:buffer";
-import { type Change, diffLines } from "./text/diff.ts";
+import { withoutBlanks } from "./gate-prepared.ts";
+import type { Counts } from "./gate-words.ts";
+import type { Texts } from "./survival.ts";
+import type { Change } from "./text/diff.ts";
 import { alignChanges, type Hunk, joinConflicts, refineConflicts } from "./text/hunks.ts";
 import { classifyLines, type Lines, splitLines } from "./text/lines.ts";
-import { type Counts, wordCounts } from "./gate-words.ts";
-import type { Texts } from "./survival.ts";
 
 /** Lines `[from, to)` of a result, 0-based. */
 export interface Place {
   readonly from: number;
   readonly to: number;
 }
+
+/** What a text is to whoever looks for one side's change. */
+export type Role = "base" | "other" | "side" | "result";
 
 /** Four texts of one path laid side by side; in hunks `ours` is the other side and `theirs` the side. */
 export interface Layout {
@@ -20,8 +24,8 @@ export interface Layout {
   readonly side: Lines;
   readonly result: Lines;
   /** Numbers of whole lines, and of lines without their blanks. */
-  readonly ids: { readonly other: Int32Array; readonly side: Int32Array };
-  readonly keys: Readonly<Record<"base" | "other" | "side" | "result", Int32Array>>;
+  readonly ids: Readonly<Record<Role, Int32Array>>;
+  readonly keys: Readonly<Record<Role, Int32Array>>;
   readonly known: { readonly ids: Sets; readonly keys: Sets };
   /** As they lie, and with conflicts made small as they are shown. */
   readonly aligned: readonly Hunk[];
@@ -32,7 +36,7 @@ export interface Layout {
   /** What the side and the other side made of the base, by lines without blanks. */
   readonly changes: readonly Change[];
   readonly otherChanges: readonly Change[];
-  readonly words: Record<"base" | "other" | "side" | "result", Counts>;
+  readonly words: Readonly<Record<Role, Counts>>;
 }
 
 /** So many lines of a hunk are kept to be shown. */
@@ -51,68 +55,52 @@ export interface LostHunk {
   readonly place: Place;
 }
 
-interface Sets {
-  readonly base: ReadonlySet<number>;
-  readonly other: ReadonlySet<number>;
-  readonly side: ReadonlySet<number>;
-  readonly result: ReadonlySet<number>;
+type Sets = Readonly<Record<Role, ReadonlySet<number>>>;
+
+const laidOut = new WeakMap<Texts, Layout>();
+
+/** The layout of these texts, made once. */
+export function layOut(texts: Texts): Layout {
+  let layout = laidOut.get(texts);
+  if (!layout) laidOut.set(texts, layout = makeLayout(texts));
+  return layout;
 }
 
-export function layOut(texts: Texts): Layout {
-  const data = [texts.base, texts.other, texts.side, texts.result];
-  const lines = data.map(splitLines) as [Lines, Lines, Lines, Lines];
-  const exact = classifyLines(lines);
-  const loose = classifyLines(data.map((text) => splitLines(withoutBlanks(text))));
-  const [base, other, side, result] = exact.ids as [Int32Array, Int32Array, Int32Array, Int32Array];
-  const [baseKeys, otherKeys, sideKeys, resultKeys] = loose.ids as [
-    Int32Array,
-    Int32Array,
-    Int32Array,
-    Int32Array,
-  ];
+function makeLayout(texts: Texts): Layout {
+  const { prepared } = texts;
+  const of = <T>(get: (text: Uint8Array) => T): Record<Role, T> => ({
+    base: get(texts.base),
+    other: get(texts.other),
+    side: get(texts.side),
+    result: get(texts.result),
+  });
+  const ids = of((text) => prepared.ids("exact", text));
+  const keys = of((text) => prepared.ids("loose", text));
   const aligned = alignChanges(
-    diffLines(base, other, exact.tables, "histogram"),
-    diffLines(base, side, exact.tables, "histogram"),
-    other,
-    side,
-    base.length,
+    prepared.diff("exact", texts.base, texts.other),
+    prepared.diff("exact", texts.base, texts.side),
+    ids.other,
+    ids.side,
+    ids.base.length,
   );
-  const sets = (all: readonly Int32Array[]): Sets => {
-    const [base, other, side, result] = all.map((some) => new Set(some)) as [
-      Set<number>,
-      Set<number>,
-      Set<number>,
-      Set<number>,
-    ];
-    return { base, other, side, result };
-  };
+  const { tables } = prepared.classes("exact");
   return {
     texts,
-    base: lines[0],
-    other: lines[1],
-    side: lines[2],
-    result: lines[3],
-    ids: { other, side },
-    keys: { base: baseKeys, other: otherKeys, side: sideKeys, result: resultKeys },
-    known: { ids: sets(exact.ids), keys: sets(loose.ids) },
-    aligned,
-    hunks: joinConflicts(refineConflicts(aligned, other, side, exact.tables, "histogram")),
-    edits: diffLines(other, result, exact.tables, "histogram"),
-    rewrites: diffLines(otherKeys, resultKeys, loose.tables, "histogram"),
-    changes: diffLines(baseKeys, sideKeys, loose.tables, "histogram"),
-    otherChanges: diffLines(baseKeys, otherKeys, loose.tables, "histogram"),
-    words: {
-      base: wordCounts(texts.base),
-      other: wordCounts(texts.other),
-      side: wordCounts(texts.side),
-      result: wordCounts(texts.result),
+    ...of(prepared.lines),
+    ids,
+    keys,
+    known: {
+      ids: of((text) => new Set(prepared.ids("exact", text))),
+      keys: of((text) => new Set(prepared.ids("loose", text))),
     },
+    aligned,
+    hunks: joinConflicts(refineConflicts(aligned, ids.other, ids.side, tables, "histogram")),
+    edits: prepared.diff("exact", texts.other, texts.result),
+    rewrites: prepared.diff("loose", texts.other, texts.result),
+    changes: prepared.diff("loose", texts.base, texts.side),
+    otherChanges: prepared.diff("loose", texts.base, texts.other),
+    words: of(prepared.words),
   };
-}
-
-/** A text whose lines have no blanks; as many lines. */
-export function withoutBlanks(data: Uint8Array): Uint8Array {
-  return data.filter((byte) => byte !== 32 && byte !== 9 && byte !== 13);
 }
 
 /**

@@ -54,6 +54,36 @@ export function markersStand(
   return linesOf(now).some((line) => markers.has(line));
 }
 
+/** Lines of `result` that look like conflict markers and stand in none of `sources`: 1-based. */
+export function newMarkers(
+  result: Uint8Array,
+  sources: readonly Uint8Array[],
+  size: number,
+  separators: boolean,
+): number[] {
+  const isMarker = (text: string): boolean => {
+    const char = text[0]!;
+    let n = 1;
+    while (text[n] === char) n++;
+    const rest = text.slice(n).replace(/\r$/, "");
+    if (char === "=") return separators && n === size && rest === "";
+    return n === size && (rest === "" || rest.startsWith(" "));
+  };
+  const markers = (data: Uint8Array): Map<number, string> => {
+    const found = new Map<number, string>();
+    const text = plain(data);
+    if (!/^[<>|=]{3}/m.test(text)) return found;
+    text.split("\n").forEach((line, i) => {
+      if (/^[<>|=]/.test(line) && isMarker(line)) found.set(i + 1, line);
+    });
+    return found;
+  };
+  const found = markers(result);
+  if (found.size === 0) return [];
+  const known = new Set(sources.flatMap((source) => [...markers(source).values()]));
+  return [...found].filter(([, line]) => !known.has(line)).map(([line]) => line);
+}
+
 const plain = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
 

@@ -27,21 +27,33 @@ const HASH = /(?<![a-z0-9_])[0-9a-f]{32,128}(?![a-z0-9_])/gi;
 const KEYED =
   /^\s*(["']?[\w.@/-]*[a-z_][\w.@/-]*["']?\s*(?:[:=~^<>!]=?|=>|===)\s*["']?[v^~<>= ]*)\d/i;
 
+/** Longer texts aren't compared number by number. */
+const BYTES = 1_000_000;
+
 const plain = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
 
+/** Numbers, and ranges of them: `1.2`, `2021-2024`. */
+const PLAIN = /\d+(?:\.\d+)*(?:(?:-|\xe2\x80[\x93\x94])\d+(?:\.\d+)*)*/g;
+/** The years of a copyright notice: `2021, 2023 - present`. */
+const YEARS = new RegExp(
+  "(?<=(?:copyright|\\(c\\)|\\xc2\\xa9)[^\\n\\d]*)(?:19|20)\\d\\d" +
+    "(?:\\s*(?:,|-|\\xe2\\x80[\\x93\\x94])\\s*(?:(?:19|20)\\d\\d|present|now)(?![\\w]))*",
+  "gi",
+);
+
 /** Whether texts are the same but for blanks, and numbers and checksums in them. */
 function differInNumbers(...texts: readonly Uint8Array[]): boolean {
+  if (texts.some(({ length }) => length > BYTES)) return false;
   const bare = texts.map((data) =>
-    plain(data).replace(NAMED_HASH, "$1$2#").replace(HASH, "#").replace(NUMBER, "$10")
-      .replace(/\d+(?:\.\d+)*/g, "0").replace(/\s+/g, "")
+    plain(data).replace(YEARS, "0").replace(NAMED_HASH, "$1$2#").replace(HASH, "#")
+      .replace(NUMBER, "$10").replace(PLAIN, "0").replace(/\s+/g, "")
   );
   return bare.every((one) => one === bare[0]);
 }
 
 const ANY_NUMBER = new RegExp(
-  [NAMED_HASH, HASH, NUMBER].map(({ source }) => `(?:${source})`).join("|") +
-    "|\\d+(?:\\.\\d+)*",
+  [YEARS, NAMED_HASH, HASH, NUMBER, PLAIN].map(({ source }) => `(?:${source})`).join("|"),
   "gi",
 );
 
@@ -63,6 +75,35 @@ export function inNumbers(layout: Layout, hunk: Hunk): boolean {
     if (key === undefined || key !== keyOf(layout.side, hunk.theirs + i)) return false;
   }
   return true;
+}
+
+/**
+ * Whether a side made nothing but other numbers of `old`, and the numbers that it changed are gone from what stands
+ * there now, whatever other answer that is.
+ */
+export function isNumberAnswered(old: Uint8Array, own: Uint8Array, now: Uint8Array): boolean {
+  if (!differInNumbers(old, own)) return false;
+  const [before, after, there] = [old, own, now].map(numbersOf) as [string[], string[], string[]];
+  if (before.length !== after.length) return false;
+  const changed = before.filter((number, i) => after[i] !== number);
+  return changed.length > 0 &&
+    changed.every((number) => !there.includes(number) && !after.includes(number));
+}
+
+/** The same of a hunk, the lines of which stand nowhere as they were. */
+export function isHunkNumberAnswered(layout: Layout, hunk: Hunk): boolean {
+  if (hunk.baseCount === 0 || hunk.theirsCount === 0) return false;
+  const { base, side, result, keys, known } = layout;
+  for (let i = hunk.base; i < hunk.base + hunk.baseCount; i++) {
+    const key = keys.base[i]!;
+    if (known.keys.result.has(key) && !known.keys.side.has(key)) return false;
+  }
+  const { from, to } = placeOf(layout, hunk);
+  return isNumberAnswered(
+    slice(base, hunk.base, hunk.baseCount),
+    slice(side, hunk.theirs, hunk.theirsCount),
+    slice(result, from, to - from),
+  );
 }
 
 /** Whether `result` goes on from what both sides made of `base`: other numbers, and none of them the old ones. */

@@ -10,99 +10,18 @@
  *  anything else (adapted, reformatted, more than asked) ─▶ kept
  * ```
  */
-import type { ObjectReader, Oid } from "../git/types.ts";
 import { isRegular, sameVersion, type Version } from "./entry.ts";
-import { cutsOf, mergedText } from "./gate-cuts.ts";
-import type { Place } from "./gate-layout.ts";
-import { newMarkerSets } from "./gate-markers.ts";
-import { isNumberedOn } from "./gate-numbers.ts";
-import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./gate-texts.ts";
-import { shared, wordCounts, type WordSource } from "./gate-words.ts";
-import { newMarkers, wordsKept } from "./survival.ts";
-
-/** What one path is in all the trees that matter. */
-export interface PathVersions {
-  readonly path: string;
-  readonly base: Version;
-  readonly ours: Version;
-  readonly theirs: Version;
-  /** What merging gives; with a conflict, the marked text. */
-  readonly expected: Version;
-  readonly result: Version;
-  readonly conflicted: boolean;
-  readonly markerSize: number;
-}
-
-export interface PathContext {
-  readonly db: ObjectReader;
-  /** Words that the merge added to paths other than the one judged. */
-  elsewhere(): WordSource;
-  /** What the parents have at all paths that the merge changed. */
-  parents(): readonly Version[];
-}
-
-export interface Loss {
-  readonly path: string;
-  /** Whose work: 0 when it isn't one side's. */
-  readonly parent: 0 | 1 | 2;
-  readonly what: string;
-  /** `first-last` lines, of the result for markers. */
-  readonly regions: readonly string[];
-  readonly kind: LossKind;
-  /** Of lost text: where it belongs in the result. None when that can't be told. */
-  readonly places: readonly Place[];
-  /** Of lost text: the first of the lines that are missing. */
-  readonly text: readonly Uint8Array[];
-  readonly remedy: Remedy;
-  /** The side's version, where it isn't at this path in that side's tree. */
-  readonly blob?: Oid;
-}
-
-/**
- * What brings the work back: the parent's version as a whole (`keep` where the other parent deleted it), the
- * path's removal, or nothing but an edit.
- */
-export type Remedy = "take" | "keep" | "remove" | "edit";
-
-/** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
-export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
-
-type Lost = (
-  kind: LossKind,
-  parent: 0 | 1 | 2,
-  what: string,
-  more?: {
-    regions?: readonly string[];
-    places?: readonly Place[];
-    text?: readonly Uint8Array[];
-  },
-) => Loss;
-
-function remedyOf(
-  { base, ours, theirs }: PathVersions,
-  kind: LossKind,
-  parent: 0 | 1 | 2,
-): Remedy {
-  if (kind === "back") return "remove";
-  if (kind === "markers" || parent === 0) return "edit";
-  const [side, other] = parent === 1 ? [ours, theirs] : [theirs, ours];
-  if (base.mode !== 0 && other.mode === 0) return "keep";
-  return other.mode === 0 || sameVersion(other, base) || sameVersion(other, side) ? "take" : "edit";
-}
+import { findContentLoss, findOverwritten } from "./gate-content.ts";
+import { type Loss, lossAt, type Lost, type PathContext, type PathVersions } from "./gate-loss.ts";
+import { newMarkers, newMarkerSets } from "./gate-markers.ts";
+import { BARELY, readTexts, textOf } from "./gate-texts.ts";
+import { prepare } from "./gate-prepared.ts";
+import { wordsKept } from "./survival.ts";
 
 /** What was lost at this path, or null. */
 export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
-  const { path, base, ours, theirs, expected, result, conflicted } = versions;
-  const lost: Lost = (kind, parent, what, { regions = [], places = [], text = [] } = {}) => ({
-    path,
-    parent,
-    what,
-    regions,
-    kind,
-    places,
-    text,
-    remedy: remedyOf(versions, kind, parent),
-  });
+  const { base, ours, theirs, expected, result, conflicted } = versions;
+  const lost = lossAt(versions);
 
   if (result.mode === 0) return findRemoval(context, versions, lost);
 
@@ -129,55 +48,7 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     return findOverwritten(context, versions, lost);
   }
 
-  const texts = readTexts(context.db, [base, ours, theirs, result]);
-  for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
-    if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
-    const alone = other.oid === base.oid || other.oid === side.oid;
-    if (!texts) {
-      const stale = alone ? base : other;
-      if (result.oid === stale.oid && (conflicted || result.oid !== expected.oid)) {
-        return lost(
-          "whole",
-          parent,
-          alone ? "has the old content" : "has the other side's content whole",
-        );
-      }
-      // What has no lines can't be adapted line by line: without a conflict it is what merging gives.
-      if (!conflicted && result.oid !== expected.oid) {
-        return lost("whole", parent, "has other content than merging gives");
-      }
-      continue;
-    }
-    if (ours.oid === theirs.oid && isNumberedOn(texts[0]!, texts[1]!, texts[3]!)) continue;
-    const found = findTextLoss(
-      {
-        base: texts[0]!,
-        side: parent === 1 ? texts[1]! : texts[2]!,
-        other: alone ? texts[0]! : parent === 1 ? texts[2]! : texts[1]!,
-        result: texts[3]!,
-        elsewhere: context.elsewhere,
-      },
-      conflicted,
-      result.oid === (alone ? base : other).oid,
-    );
-    if (found) return lost("text", parent, found.what, found);
-  }
-  const merged = !texts
-    ? null
-    : conflicted
-    ? mergedText(texts[0]!, texts[1]!, texts[2]!)
-    : textOf(context.db, expected);
-  if (merged) {
-    const cuts = cutsOf(merged, texts![3]!, () => context.elsewhere());
-    if (cuts.length > 0) {
-      const what = conflicted
-        ? "lacks lines that merging gives beside what was in conflict"
-        : `lacks ${ranges(cuts)} of what merging gives`;
-      const places = cuts.map(({ place }) => place);
-      return lost("text", 0, what, { places, text: cuts.flatMap(({ text }) => text) });
-    }
-  }
-  return null;
+  return findContentLoss(context, versions, lost);
 }
 
 /** The path is in no directory of the result. */
@@ -198,6 +69,7 @@ function findRemoval(context: PathContext, versions: PathVersions, lost: Lost): 
         other: texts[0]!,
         result: texts[0]!,
         elsewhere: context.elsewhere,
+        prepared: prepare(texts),
       });
       if (kept !== null && kept >= BARELY) return null;
       return lost("missing", parent, "was changed there and is deleted in the merge");
@@ -264,31 +136,4 @@ function findModeLoss(versions: PathVersions, lost: Lost): Loss | null {
       : lost("mode", parent, "is of another type there");
   }
   return null;
-}
-
-/** Neither side touched it: adapting it to the rest is part of merging, replacing it is not. */
-function findOverwritten(context: PathContext, versions: PathVersions, lost: Lost): Loss | null {
-  const { expected, result } = versions;
-  if (isRegular(expected.mode) !== isRegular(result.mode)) {
-    return lost("whole", 0, "is of another type, though neither side changed it");
-  }
-  const texts = readTexts(context.db, [expected, result]);
-  if (!texts) {
-    return result.oid === expected.oid
-      ? null
-      : lost("whole", 0, "was changed by neither side and has other content");
-  }
-  const old = wordCounts(texts[0]!);
-  const now = wordCounts(texts[1]!);
-  const { found, total } = shared(old, now);
-  const gone = total - found;
-  const more = shared(now, old);
-  const isCut = gone * 2 > total && more.total - more.found < gone * BARELY;
-  if (found >= total * BARELY && !isCut) return null;
-  const moved = shared(old, context.elsewhere()).found;
-  if (moved >= total * BARELY) return null;
-  if (isCut) {
-    return lost("whole", 0, "was changed by neither side and has less than half of its words");
-  }
-  return lost("whole", 0, "was changed by neither side and is replaced by something else");
 }

@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import { shownPath, shownSentence } from "../git/path-quote.ts";
 import type { Oid } from "../git/types.ts";
-import type { Loss, Remedy } from "./gate-path.ts";
+import type { Loss, Remedy } from "./gate-loss.ts";
 import { linesOfText } from "./gate-texts.ts";
 import { pathText } from "./state.ts";
 import type { MergeResult } from "./types.ts";

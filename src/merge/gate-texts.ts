@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
-import { lostHunks, missingPlaces, undoneLines, withoutNumbers } from "./gate-hunks.ts";
+import { lostHunks, missingPlaces, undoneLines, withAnswers } from "./gate-hunks.ts";
 import { isLaidOutAnew, isLayout, isSpacing, type LostHunk, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
@@ -24,12 +24,12 @@ export function findTextLoss(
   conflicted: boolean,
   unchanged: boolean,
 ): TextLoss | null {
-  const side = conflicted ? withoutNumbers(texts) : texts.side;
-  const kept = wordsKept({ ...texts, side });
+  const answers = conflicted ? withAnswers(texts) : null;
+  const kept = answers ? keptOf(texts, answers) : wordsKept(texts);
   if (kept === null) {
-    const { base } = texts;
-    const isMinor = conflicted && (isLaidOutAnew(base, texts.side) || isSpacing(base, texts.side));
-    if (!unchanged || side !== texts.side || isMinor) {
+    const { base, side } = texts;
+    const isMinor = conflicted && (isLaidOutAnew(base, side) || isSpacing(base, side));
+    if (!unchanged || answers || isMinor) {
       return conflicted && !isMinor ? lossOf(texts, undoneLines(texts)) : null;
     }
     const what = isLayout(base, side)
@@ -47,6 +47,14 @@ export function findTextLoss(
     };
   }
   return lossOf(texts, lostHunks(texts));
+}
+
+/** Words kept of what is no answered question; the most of it, whatever the answer is taken to be. */
+function keptOf(texts: Texts, answers: { old: Uint8Array; other: Uint8Array }): number | null {
+  const old = wordsKept({ ...texts, side: answers.old });
+  if (old === null) return null;
+  const other = wordsKept({ ...texts, side: answers.other }) ?? 0;
+  return Math.max(old, other, wordsKept(texts) ?? 0);
 }
 
 function lossOf(texts: Texts, lost: readonly LostHunk[]): TextLoss | null {

@@ -6,6 +6,7 @@
  * side's edit is lost: that the other side brought the same words to its own line is no trace of it. The same
  * holds for the single numbers of lines that differ in numbers only.
  */
+import { undoneEditsOf } from "./gate-edits.ts";
 import type { Change } from "./text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
 import { inNumbers, numbersOf } from "./gate-numbers.ts";
@@ -15,7 +16,13 @@ import type { Hunk } from "./text/hunks.ts";
 /** The edits of the side that are undone in conflicts. */
 export function undoneEdits(layout: Layout): LostHunk[] {
   return layout.aligned.flatMap((hunk) =>
-    hunk.take === "conflict" ? [...undoneLines(layout, hunk), ...undoneNumbers(layout, hunk)] : []
+    hunk.take === "conflict"
+      ? [
+        ...undoneLines(layout, hunk),
+        ...undoneNumbers(layout, hunk),
+        ...undoneEditsOf(layout, hunk),
+      ]
+      : []
   );
 }
 

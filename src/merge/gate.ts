@@ -15,7 +15,7 @@ import { compileWildmatch } from "../git/wildmatch.ts";
 import type { Oid } from "../git/types.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
 import { forgiveness } from "./gate-forgive.ts";
-import type { Loss } from "./gate-path.ts";
+import type { Loss } from "./gate-loss.ts";
 import { mergeReport, refusalReport, type RefusedMerge } from "./gate-report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";

@@ -4,9 +4,9 @@
  * Judged by words, not bytes: a result that was reformatted, or adapted where the two sides don't fit
  * together, keeps the words that a side brought; one that threw the change away doesn't.
  */
-import { Buffer } from "node:buffer";
 import type { LostHunk } from "./gate-layout.ts";
-import { countOf, shared, wordCounts, type WordSource } from "./gate-words.ts";
+import type { Prepared } from "./gate-prepared.ts";
+import { countOf, type Counts, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
 export interface Texts {
@@ -17,6 +17,8 @@ export interface Texts {
   readonly result: Uint8Array;
   /** Words that the merge added elsewhere: a change may have moved with the code it belongs to. */
   readonly elsewhere: () => WordSource;
+  /** Where these texts were prepared (the side's, unless it is one made up). */
+  readonly prepared: Prepared;
 }
 
 /**
@@ -25,10 +27,10 @@ export interface Texts {
  * well; null when the change was not one of words.
  */
 export function wordsKept(texts: Texts): number | null {
-  const base = wordCounts(texts.base);
-  const side = wordCounts(texts.side);
-  const other = wordCounts(texts.other);
-  const result = wordCounts(texts.result);
+  const { prepared } = texts;
+  const [base, side, other, result] = [texts.base, texts.side, texts.other, texts.result].map(
+    (text) => prepared.texts.includes(text) ? prepared.words(text) : wordCounts(text),
+  ) as [Counts, Counts, Counts, Counts];
   let changed = false;
   const added = { wanted: 0, kept: 0 };
   const removed = { wanted: 0, kept: 0 };
@@ -65,34 +67,4 @@ export function wordsKept(texts: Texts): number | null {
 export function standsElsewhere(hunk: LostHunk, elsewhere: WordSource): boolean {
   const { found, total } = shared(hunk.words, elsewhere);
   return total > 0 && found * 2 >= total;
-}
-
-/** Lines of `result` that look like conflict markers and stand in none of `sources`: 1-based. */
-export function newMarkers(
-  result: Uint8Array,
-  sources: readonly Uint8Array[],
-  size: number,
-  separators: boolean,
-): number[] {
-  const isMarker = (text: string): boolean => {
-    const char = text[0]!;
-    let n = 1;
-    while (text[n] === char) n++;
-    const rest = text.slice(n).replace(/\r$/, "");
-    if (char === "=") return separators && n === size && rest === "";
-    return n === size && (rest === "" || rest.startsWith(" "));
-  };
-  const markers = (data: Uint8Array): Map<number, string> => {
-    const found = new Map<number, string>();
-    const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
-    if (!/^[<>|=]{3}/m.test(text)) return found;
-    text.split("\n").forEach((line, i) => {
-      if (/^[<>|=]/.test(line) && isMarker(line)) found.set(i + 1, line);
-    });
-    return found;
-  };
-  const found = markers(result);
-  if (found.size === 0) return [];
-  const known = new Set(sources.flatMap((source) => [...markers(source).values()]));
-  return [...found].filter(([, line]) => !known.has(line)).map(([line]) => line);
 }
