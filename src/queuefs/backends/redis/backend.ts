@@ -1,29 +1,25 @@
 /** Queues in Redis: every operation is one script, every script one transaction. Layout: `keys.ts`. */
-import { Buffer } from "node:buffer";
 import { randomUUID } from "node:crypto";
-import * as z from "zod/mini";
 import { AgentqError } from "../../../errors.ts";
 import type {
-  DeadLetter,
   Delivery,
   DequeueOptions,
   QueueBackend,
-  QueueCounts,
   Receipt,
   Settlement,
   UnackedMessage,
 } from "../../contract.ts";
 import { checkMessageId, checkQueueName, isInTree, quoted } from "../../names.ts";
-import { callerPrefix } from "../../owner.ts";
-import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
-import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import { decodeEnvelope, encodeEnvelope } from "../../payload.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, type CallHead, callHead } from "./call.ts";
 import { connectRedis, type Reply } from "./connection.ts";
-import { emptyReplica } from "./faults.ts";
+import { redisCounts } from "./counts.ts";
+import { redisDeadLetters } from "./dead-letters.ts";
 import { basePrefix, redisKeys } from "./keys.ts";
 import { recoverQueue } from "./recover.ts";
-import * as letters from "./scripts/dead-letters.ts";
+import { remember } from "./remember.ts";
+import { groups, OUTCOMES, read, receiptArguments, text, type Unreadable } from "./replies.ts";
 import * as life from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
 import * as queues from "./scripts/queues.ts";
@@ -55,25 +51,6 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     (await connection.members(names)).filter((name) =>
       prefix === undefined || isInTree(name, prefix)
     ).sort();
-  const statuses = async (wanted: readonly string[]): Promise<Map<string, QueueCounts>> => {
-    const reply = await connection.run(
-      callHead(queues.STATUSES, [base, names]),
-      "",
-      wanted,
-    ) as Reply[];
-    return new Map(
-      groups(reply, 3).map(([queue, pending, processing]) => [
-        text(queue),
-        { pending: Number(pending), processing: Number(processing) },
-      ]),
-    );
-  };
-  /** What reads as complete is the master's word. Users that may not ask which it is aren't told. */
-  const assertMaster = async (): Promise<void> => {
-    if (address.mode !== "single") return;
-    const about = await connection.info("replication").catch(() => "");
-    if (/^role:slave\b/m.test(about)) throw emptyReplica(address.label);
-  };
   const settle = async (
     script: Script,
     queue: string,
@@ -83,15 +60,6 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     (await run(script, queue, ...args, ...receipts.flatMap(receiptArguments)) as number[]).map(
       (outcome) => OUTCOMES[outcome]!,
     );
-  const show = async (
-    queue: string,
-    failedId: string,
-  ): Promise<DeadLetter & { bytes: Argument }> => {
-    const reply = await run(letters.FAILED_SHOW, queue, failedId) as Reply[] | null;
-    if (reply === null) throw noDeadLetter(queue, failedId);
-    return { ...deadLetter(queue, reply), bytes: (reply[2] as Uint8Array | null) ?? "" };
-  };
-
   /** For how long to say now that an owner is alive (null: it was said lately), and that it was said. */
   const heartbeat = ({ owner, leaseMs }: DequeueOptions) => {
     // Said for twice as long as it is kept.
@@ -231,24 +199,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         place = Number(reply[0]) + 1;
       }
     },
-    status: async (queue) => {
-      const [pending, processing] = await run(queues.STATUS, queue) as number[];
-      if (pending === 0 && processing === 0) await assertMaster();
-      return { pending: pending!, processing: processing! };
-    },
-    statuses: async (wanted) => {
-      wanted?.forEach(checkQueueName);
-      return wanted?.length === 0 ? new Map() : await statuses(wanted ?? []);
-    },
-    complete: async (wanted) => {
-      if (wanted.length === 0) return true;
-      wanted.forEach(checkQueueName);
-      const complete = [...(await statuses(wanted)).values()].every(
-        ({ pending, processing }) => pending === 0 && processing === 0,
-      );
-      if (complete) await assertMaster();
-      return complete;
-    },
+    ...redisCounts(address, connection, run),
     messages: async (queue) => {
       const all = groups(await run(queues.MESSAGES, queue) as Reply[], 4).map(
         ([id, payload, order, state]) => {
@@ -275,38 +226,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       );
       return recovered.flat();
     },
-    failed: {
-      list: async (queue, limit = 0) =>
-        groups(await run(letters.FAILED_LIST, queue, 0, limit - 1) as Reply[], 4).map((reply) =>
-          deadLetter(queue, reply)
-        ),
-      show: async (queue, failedId) => {
-        const { bytes: _, ...letter } = await show(queue, failedId);
-        return letter;
-      },
-      retry: async (queue, failedIds) => {
-        const found: { letter: DeadLetter; bytes: Argument }[] = [];
-        for (const failedId of new Set(failedIds)) {
-          const { bytes, ...letter } = await show(queue, failedId);
-          if (letter.data === null) throw unreadable(queue, failedId);
-          found.push({ letter, bytes });
-        }
-        const args = found.flatMap(({ letter, bytes }) => [letter.failedId, letter.id, bytes]);
-        const [problem, failedId] = await run(letters.FAILED_RETRY, queue, ...args) as Reply[];
-        if (problem === undefined) return found.map(({ letter }) => letter.id);
-        if (text(problem) === "gone") throw noDeadLetter(queue, text(failedId));
-        throw pendingAlready(queue, text(failedId));
-      },
-      prune: async (queue, { failedIds, before } = {}) =>
-        failedIds?.length === 0 ? 0 : Number(
-          await run(
-            letters.FAILED_PRUNE,
-            queue,
-            before === undefined ? "" : before * 1000,
-            ...(failedIds ?? []),
-          ),
-        ),
-    },
+    failed: redisDeadLetters(run),
     warnings: async () => {
       // Users that may not ask aren't told.
       const memory = await connection.info("memory").catch(() => "");
@@ -320,89 +240,6 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     },
     close: () => connection.close(),
   };
-}
-
-interface Unreadable {
-  readonly receipt: Receipt;
-  readonly problem: string;
-}
-
-/** What a script has taken: four values a delivery. */
-function read(
-  taken: Reply[],
-  owner: string,
-): { deliveries: Delivery[]; unreadable: Unreadable[] } {
-  const [deliveries, unreadable]: [Delivery[], Unreadable[]] = [[], []];
-  for (const [idBytes, payload, number, attempts] of groups(taken, 4)) {
-    const id = text(idBytes);
-    const lease = `${text(number)}.${owner}`;
-    const decoded = decodeEnvelope(payload as Uint8Array | null);
-    if ("data" in decoded) {
-      deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
-    } else unreadable.push({ receipt: { id, lease }, problem: decoded.problem });
-  }
-  return { deliveries, unreadable };
-}
-
-const OUTCOMES: readonly Settlement[] = ["stale", "done", "superseded"];
-
-function receiptArguments(receipt: Receipt): Argument[] {
-  return "lease" in receipt
-    ? [receipt.id, "lease", receipt.lease]
-    : [receipt.id, "owner", callerPrefix(receipt.owner)];
-}
-
-const factsSchema = z.object({ id: z.string(), reason: z.string(), attempts: z.number() });
-
-function deadLetter(queue: string, [name, facts, payload, score]: Reply[]): DeadLetter {
-  const failedId = text(name);
-  const parsed = factsSchema.safeParse(parseJson(text(facts)));
-  const known = parsed.success ? parsed.data : { id: failedId, reason: "not known", attempts: 0 };
-  const raw = payload as Uint8Array | null;
-  const decoded = decodeEnvelope(raw);
-  const readable = "data" in decoded;
-  return {
-    failedId,
-    queue,
-    ...known,
-    failedAt: score === null ? null : Math.floor(Number(text(score)) / 1000),
-    data: readable ? decoded.data : null,
-    raw: readable || raw === null ? null : textOf(raw) ?? new TextDecoder().decode(raw),
-  };
-}
-
-function parseJson(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return null;
-  }
-}
-
-function text(reply: Reply | undefined): string {
-  if (!(reply instanceof Uint8Array)) return String(reply ?? "");
-  return Buffer.from(reply.buffer, reply.byteOffset, reply.byteLength).toString("utf8");
-}
-
-/** Keeps what `make` made for a name, for a thousand of them. */
-function remember<T>(make: (name: string) => T): (name: string) => T {
-  const kept = new Map<string, T>();
-  return (name) => {
-    let value = kept.get(name);
-    if (value === undefined) {
-      value = make(name);
-      if (kept.size >= 1000) kept.clear();
-      kept.set(name, value);
-    }
-    return value;
-  };
-}
-
-/** A flat answer as rows of `width`. */
-function groups(reply: Reply[], width: number): Reply[][] {
-  const rows: Reply[][] = [];
-  for (let i = 0; i + width <= reply.length; i += width) rows.push(reply.slice(i, i + width));
-  return rows;
 }
 
 function seconds(): number {

@@ -13,6 +13,7 @@ import { AgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, Call, type CallHead, callKnown, callSource } from "./call.ts";
 import { callFault, connectFault, isFinal, isPassing } from "./faults.ts";
+import { whenWithoutTls } from "./without-tls.ts";
 
 /** An answer with bulk strings as bytes. */
 export type Reply = Uint8Array | number | null | Reply[];
@@ -45,11 +46,14 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
   const client = makeClient(address);
   const link = watch(client, label, timeoutMs);
   client.connect().catch(() => {}); // Reported by the error event.
+  const stopLooking = address.tls === null ? () => {} : whenWithoutTls(address.hosts, link.fail);
   try {
     await link.ready(performance.now() + timeoutMs, true);
   } catch (error) {
     client.disconnect();
     throw error;
+  } finally {
+    stopLooking();
   }
 
   const limits = timeLimits(timeoutMs);
@@ -157,10 +161,11 @@ function watch(client: Client, label: string, timeoutMs: number) {
   let closed = false;
   const waiting = new Set<() => void>();
   const wake = () => waiting.forEach((waiter) => waiter());
-  client.on("error", (error) => {
+  const fail = (error: Error) => {
     last = unwrap(error);
     wake();
-  });
+  };
+  client.on("error", fail);
   client.on("ready", () => {
     last = null;
     wake();
@@ -188,7 +193,7 @@ function watch(client: Client, label: string, timeoutMs: number) {
     closed = true;
     wake();
   };
-  return { ready, closing, isReady: () => !closed && client.status === "ready" };
+  return { ready, closing, fail, isReady: () => !closed && client.status === "ready" };
 }
 
 /** A cluster says "failed to refresh slots" and keeps the reason inside. */

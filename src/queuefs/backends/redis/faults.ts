@@ -15,8 +15,18 @@ const CODES: readonly [RegExp, ErrorCode][] = [
 const TLS =
   /certificate|CERT_|self[- ]signed|SELF_SIGNED|ERR_TLS|ERR_SSL|alert|UnknownIssuer|NotValidForName/i;
 
+/** In place of a client's words, where a server turned out to speak plainly. */
+export const NO_TLS = "no TLS there";
+
 /** What no second attempt changes: the address asks for something that isn't there. */
 const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
+  {
+    // Besides ours those of the TLS libraries of Bun, Deno and Node for an answer that is none of TLS.
+    words:
+      /^no TLS there$|wrong.version.number|InvalidContentType|corrupt message|packet length too long|http request/i,
+    what: "what answers there doesn't speak TLS",
+    hint: "Use redis:// for a server without TLS, or name its port for TLS (tls-port).",
+  },
   {
     words: /^ERR (DB index is out of range|invalid DB index|SELECT is not allowed)/,
     what: "the server has no database of that number",
@@ -82,6 +92,8 @@ function isTls(error: Error): boolean {
 
 /** No connection could be made. */
 export function connectFault(error: Error | null, label: string, timeoutMs: number): AgentqError {
+  const mistake = error === null ? null : mistakeOf(error, label);
+  if (mistake !== null) return mistake;
   if (error !== null && isTls(error)) {
     return new AgentqError(
       "backend-denied",
@@ -95,8 +107,6 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
   if (error !== null && isDenied(error)) {
     return new AgentqError("backend-denied", `${label}: ${firstLine(error)}`, { cause: error });
   }
-  const mistake = error === null ? null : mistakeOf(error, label);
-  if (mistake !== null) return mistake;
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
   return new AgentqError("backend-unreachable", `${label}: ${why}`, { cause: error ?? undefined });
 }

@@ -81,7 +81,21 @@ if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
 end
 `;
 
+/** What `server_role` answers; UNTOLD where a script may not ask. */
+export const MASTER = 0, REPLICA = 1, UNTOLD = 2;
+
+/** Asked in the script itself, so that an answer that depends on it takes one round trip. */
+export const SERVER_ROLE = `
+local function server_role(asked)
+  if asked ~= '1' then return ${MASTER} end
+  local about = redis.pcall('INFO', 'replication')
+  if type(about) ~= 'string' then return ${UNTOLD} end
+  return string.find(about, 'role:slave', 1, true) and ${REPLICA} or ${MASTER}
+end
+`;
+
 const LIBRARY: Record<string, string> = {
+  server_role: SERVER_ROLE,
   now_ms: `
 local function now_ms()
   local time = redis.call('TIME')

@@ -1,5 +1,5 @@
 /** Queues as wholes: create, remove, counts, clear. */
-import { queueScript, script } from "./prelude.ts";
+import { MASTER, queueScript, script, SERVER_ROLE } from "./prelude.ts";
 
 /** KEYS names, meta. ARGV queue, Unix seconds. 1 when it was made, 0 when it was there. */
 export const CREATE = script(
@@ -66,10 +66,39 @@ return answer
   true,
 );
 
-/** ARGV queue. {pending, processing}. */
+/**
+ * KEYS base prefix, names. ARGV whether to ask for the role, queues. {1 where none of them has a message,
+ * role}; the role as in STATUS.
+ */
+export const COMPLETE = script(
+  "complete",
+  `${SERVER_ROLE}
+for i = 2, #ARGV do
+  if redis.call('SISMEMBER', KEYS[2], ARGV[i]) == 0 then
+    return redis.error_reply('NOQUEUE ' .. ARGV[i])
+  end
+end
+for i = 2, #ARGV do
+  local own = KEYS[1] .. ARGV[i]
+  if redis.call('LLEN', own .. ':pending') + redis.call('ZCARD', own .. ':processing') > 0 then
+    return { 0, 0 }
+  end
+end
+return { 1, server_role(ARGV[1]) }
+`,
+  true,
+);
+
+/**
+ * ARGV queue, whether to ask for the role where there are no messages. {pending, processing, role}; the
+ * role is MASTER too where nobody asked.
+ */
 export const STATUS = queueScript(
   "status",
-  `return { redis.call('LLEN', pending), redis.call('ZCARD', processing) }`,
+  `
+local waiting, out = redis.call('LLEN', pending), redis.call('ZCARD', processing)
+return { waiting, out, waiting + out == 0 and server_role(ARGV[2]) or ${MASTER} }
+`,
   { readOnly: true },
 );
 

@@ -1,0 +1,54 @@
+/** Dead letters in Redis: listed, shown, taken back, removed. */
+import type { DeadLetter, QueueBackend } from "../../contract.ts";
+import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import type { Argument } from "./call.ts";
+import type { Reply } from "./connection.ts";
+import { deadLetter, groups, text } from "./replies.ts";
+import * as letters from "./scripts/dead-letters.ts";
+import type { Script } from "./scripts/prelude.ts";
+
+type Run = (script: Script, queue: string, ...args: Argument[]) => Promise<Reply>;
+
+export function redisDeadLetters(run: Run): QueueBackend["failed"] {
+  const show = async (
+    queue: string,
+    failedId: string,
+  ): Promise<DeadLetter & { bytes: Argument }> => {
+    const reply = await run(letters.FAILED_SHOW, queue, failedId) as Reply[] | null;
+    if (reply === null) throw noDeadLetter(queue, failedId);
+    return { ...deadLetter(queue, reply), bytes: (reply[2] as Uint8Array | null) ?? "" };
+  };
+
+  return {
+    list: async (queue, limit = 0) =>
+      groups(await run(letters.FAILED_LIST, queue, 0, limit - 1) as Reply[], 4).map((reply) =>
+        deadLetter(queue, reply)
+      ),
+    show: async (queue, failedId) => {
+      const { bytes: _, ...letter } = await show(queue, failedId);
+      return letter;
+    },
+    retry: async (queue, failedIds) => {
+      const found: { letter: DeadLetter; bytes: Argument }[] = [];
+      for (const failedId of new Set(failedIds)) {
+        const { bytes, ...letter } = await show(queue, failedId);
+        if (letter.data === null) throw unreadable(queue, failedId);
+        found.push({ letter, bytes });
+      }
+      const args = found.flatMap(({ letter, bytes }) => [letter.failedId, letter.id, bytes]);
+      const [problem, failedId] = await run(letters.FAILED_RETRY, queue, ...args) as Reply[];
+      if (problem === undefined) return found.map(({ letter }) => letter.id);
+      if (text(problem) === "gone") throw noDeadLetter(queue, text(failedId));
+      throw pendingAlready(queue, text(failedId));
+    },
+    prune: async (queue, { failedIds, before } = {}) =>
+      failedIds?.length === 0 ? 0 : Number(
+        await run(
+          letters.FAILED_PRUNE,
+          queue,
+          before === undefined ? "" : before * 1000,
+          ...(failedIds ?? []),
+        ),
+      ),
+  };
+}
