@@ -89,6 +89,29 @@ describe("the queue commands", () => {
     });
   }
 
+  test(
+    "nothing but this program speaks: what libraries say stays off the terminal",
+    LONG,
+    async () => {
+      const server = await startRedis();
+      server.cli("acl", "setuser", "plain", "on", ">pw", "~*", "+@all", "-info");
+      const [host, word] = [`127.0.0.1:${server.port}`, "s3cr3t"];
+      // A password that the server doesn't ask for; a user who may not look whether it is loading.
+      for (const url of [`redis://:${word}@${host}`, `redis://plain:pw@${host}`]) {
+        const { run } = commands(url);
+        for (const args of [["create", "jobs"], ["status", "jobs"], ["size", "none", "--json"]]) {
+          const { code, out, err } = run(args);
+          assert.equal(code, args.includes("none") ? 2 : 0, out + err);
+          assert.equal(err, "", args.join(" "));
+        }
+        const told = run(["status", "jobs", "--verbose"]).err;
+        assert.match(told, /password was supplied|ready check/);
+        assert.equal(told.split("\n").length, 2, "one line");
+      }
+      await server.kill();
+    },
+  );
+
   test("names that are mistyped are not found, and ids named twice are one", LONG, async () => {
     const file = join(tempDir(), "q.db");
     for (const url of [null, `sqlite:${file}`]) {

@@ -9,6 +9,7 @@ import { bytesOf } from "../../../src/queuefs/payload.ts";
 import type { Context } from "../../context.ts";
 import { readStandardInput } from "../../input.ts";
 import { safeJson } from "../../output/escape.ts";
+import { takeConsole } from "../../output/console.ts";
 import { outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 
@@ -33,6 +34,7 @@ export async function withBackend<T>(
     );
   }
   const recoverStale = flags["recover-stale"] === true;
+  takeConsole(flags.verbose === true);
   const backend = await openBackend(url, {
     create: options.create ?? false,
     ...(recoverStale ? { recoverStale } : {}),
