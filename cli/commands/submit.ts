@@ -1,5 +1,5 @@
 /** `agentq submit`: enqueue a commit, then wait until it is landed or refused. */
-import { AgentqError, isAgentqError } from "../../src/errors.ts";
+import { AgentqError } from "../../src/errors.ts";
 import { recoverMerge } from "../../src/git/in-progress-journal.ts";
 import { operationInProgress } from "../../src/git/operation.ts";
 import type { Repository } from "../../src/git/repository.ts";
@@ -10,7 +10,7 @@ import { documentOfQueued, documentOfResult } from "../../src/landing/documents.
 import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
-import { checkRequest, keep, submit, type SubmitRequest } from "../../src/landing/submit.ts";
+import { checkRequest, submit, type SubmitRequest } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
   type SubmissionRecord,
@@ -21,7 +21,8 @@ import type { Context } from "../context.ts";
 import { deliverKept, forgetAnswered, forgetKnown } from "../deliver.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
-import { goOnBy, upstreamName } from "../go-on.ts";
+import { offerResolution } from "../offer-resolution.ts";
+import { assertSeenBefore, isOutOfReach, keepForLater } from "../offline.ts";
 import { whileQueued } from "../queued-error.ts";
 import type { Flags } from "../spec.ts";
 
@@ -113,56 +114,6 @@ function assertFinished(repository: Repository): void {
       (paths.length > 5 ? ", …" : ""),
     { details: { paths } },
   );
-}
-
-/** Nobody answered: the origin isn't there, or the way to it is cut. */
-function isOutOfReach(error: unknown): boolean {
-  return error instanceof AgentqError &&
-    (error.retryable || isAgentqError(error, "origin-not-found"));
-}
-
-/** Out of the origin's reach the branches are those that the clone saw there last, if it ever looked. */
-async function assertSeenBefore({ branch, remote, repository }: Context): Promise<void> {
-  const { config, refs } = repository();
-  const prefix = `refs/remotes/${remote}/`;
-  // A clone of a single branch knows of no others, and one of a url has no such refs.
-  const sees = config.getAll(`remote.${remote}.fetch`)
-    .some((spec) => spec === `+refs/heads/*:${prefix}*`);
-  if (branch === null || !sees) return;
-  const seen = refs.list(prefix).map(({ name }) => name.slice(prefix.length))
-    .filter((name) => name !== "HEAD");
-  if (seen.length === 0 || seen.includes(branch)) return;
-  const { unknownBranch } = await import("../../src/landing/new-branch.ts");
-  throw unknownBranch(branch, `${remote}, when this clone last saw it,`, seen);
-}
-
-async function keepForLater(
-  context: Context,
-  request: SubmitRequest,
-  me: string,
-  reason: AgentqError,
-  again: boolean,
-): Promise<number> {
-  const { resolveRemote, redactUrl } = await import("../../src/git/remote.ts");
-  const { config, workTree, gitDir } = context.repository();
-  const { pushUrl } = resolveRemote(config, context.remote, workTree ?? gitDir);
-  const place = placeOf(context, redactUrl(pushUrl), context.branch);
-  const submissions = await createSubmissions(context.stateDirectory);
-  const { record, fresh } = await keep(request, place, {
-    clock: systemClock,
-    me,
-    submissions,
-    again,
-  });
-  context.progress.line(`${reason.message}`);
-  const document = documentOfQueued(record, null, "offline");
-  context.print(
-    document,
-    () =>
-      `${request.candidate.slice(0, 12)} is kept on this machine${fresh ? "" : " already"}; ` +
-      `the next submit, wait, land or flush delivers it`,
-  );
-  return 0;
 }
 
 interface Enqueued {
@@ -268,50 +219,6 @@ async function waitForIt(
     },
   );
   return result === null ? waits : documentOfResult(result);
-}
-
-/**
- * After a refused merge the same merge is left in progress here. True when it passes by now, because
- * the branch moved on: then it is worth another ticket.
- */
-async function offerResolution(
-  context: Context,
-  repository: Repository,
-  session: LandingSession,
-  document: ResultDocument,
-): Promise<boolean> {
-  if (document.reason !== "merge refused" || repository.workTree === null) return false;
-  const { leaveRefusedMerge } = await import("../../src/landing/leave-merge.ts");
-  const { queue, origin } = session;
-  const { tip } = await readSnapshot(queue, context.signal);
-  if (tip === null) return false;
-  const label = upstreamName(context, queue.names.branchName);
-  try {
-    const left = await leaveRefusedMerge(origin, repository, {
-      candidate: document.candidate,
-      tip,
-      label,
-      signal: context.signal,
-    });
-    if (left.left) {
-      context.progress.line(
-        `the merge with ${label} is left in progress in ${repository.workTree}: resolve the marked ` +
-          `files so that both sides' changes are in them, git add them, git commit, submit again`,
-      );
-    } else if (left.reason === "clean") {
-      context.progress.line(`${left.message} Submitting it again.`);
-      return true;
-    } else {
-      context.progress.line(`the merge was not left in progress here: ${left.message}`);
-      goOnBy(context, queue.names.branchName, document);
-    }
-  } catch (error) {
-    context.signal.throwIfAborted();
-    const message = error instanceof AgentqError ? error.message : String(error);
-    context.progress.line(`the merge could not be left in progress here: ${message}`);
-    goOnBy(context, queue.names.branchName, document);
-  }
-  return false;
 }
 
 function answer(context: Context, document: ResultDocument): number {

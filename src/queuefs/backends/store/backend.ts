@@ -13,25 +13,24 @@ import {
   type Store,
   type StoreOptions,
 } from "../../../store/mod.ts";
-import { type LeaseClock, type LeaseTime, systemClock } from "../../clock.ts";
+import { type LeaseClock, systemClock } from "../../clock.ts";
 import type {
   Delivery,
   DequeueOptions,
   Ending,
   QueueBackend,
   QueueCounts,
-  Receipt,
-  Recovered,
   Settlement,
   UnackedMessage,
 } from "../../contract.ts";
 import { checkMessageId, checkQueueName } from "../../names.ts";
-import { recoverWatching } from "../../watch.ts";
-import { freeFailedId, noQueue } from "../shared.ts";
+import { noQueue } from "../shared.ts";
 import { storeDeadLetters } from "./dead-letters.ts";
-import { findClaims, leaseNote, leaseOf, leaseToken, stillHeld } from "./leases.ts";
+import { findClaims, leaseNote, leaseOf, leaseToken } from "./leases.ts";
 import { readStored } from "./objects.ts";
 import { fromClaim, toStorePayload } from "./payload.ts";
+import { recoverStore } from "./recover.ts";
+import { settling } from "./settle.ts";
 
 export interface StoreBackendOptions extends StoreOptions {
   /** Initialise a store where there is none. Otherwise `backend-missing`. */
@@ -63,43 +62,7 @@ export async function storeBackend(
     return { pending: counts.pending, processing: counts.processing };
   };
 
-  /** Settles in one commit what is current; what turns out stale is dropped and the rest tried again. */
-  const settle = async (
-    queue: string,
-    receipts: readonly Receipt[],
-    apply: (held: StoreReceipt[]) => Promise<Settlement[]>,
-  ): Promise<Settlement[]> => {
-    checkQueueName(queue);
-    let held = await findClaims(store, queue, receipts);
-    for (;;) {
-      const current = held.filter((receipt) => receipt !== null);
-      if (current.length === 0) {
-        await requireQueue(queue);
-        return held.map(() => "stale");
-      }
-      try {
-        const outcomes = await apply(current);
-        return held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
-      } catch (error) {
-        if (!isAgentqError(error, "stale-generation", "name-invalid")) throw error;
-        if (isAgentqError(error, "name-invalid")) held = held.map(() => null);
-        else held = await stillHeld(store, queue, held);
-      }
-    }
-  };
-
-  const bury = async (receipt: StoreReceipt, reason: string): Promise<void> => {
-    for (;;) {
-      const taken = new Set((await store.failed.list()).map(({ failedId }) => failedId));
-      const failedId = freeFailedId(receipt.id, (id) => taken.has(id));
-      try {
-        await store.quarantine(receipt, { failedId, reason });
-        return;
-      } catch (error) {
-        if (!isAgentqError(error, "already-exists")) throw error;
-      }
-    }
-  };
+  const { settle, bury } = settling(store, requireQueue);
 
   /** What the owner is to be told by a claim: since when, by the clock, as it is made. */
   const noteOf = ({ owner, leaseMs }: DequeueOptions) => () => leaseNote(owner, leaseMs, clock());
@@ -264,30 +227,7 @@ export async function storeBackend(
     },
     recover: async (queue, options = {}) => {
       if (queue !== null) await requireQueue(queue);
-      // The common case, nothing claimed, takes no lock.
-      const counts = (await store.snapshot()).queues;
-      const claimed = queue === null
-        ? [...counts.values()].some(({ processing }) => processing > 0)
-        : (counts.get(queue)?.processing ?? 0) > 0;
-      if (!claimed) return [];
-      return await recoverWatching(options, async (mayTake) => {
-        let now: LeaseTime | undefined;
-        const chosen: Omit<Recovered, "outcome">[] = [];
-        const returned = await store.release((message) => {
-          const { queue, id, receipt } = message;
-          const lease = leaseOf(message);
-          // Claimed by a user of the store who keeps no leases: nothing tells its age.
-          const why = lease === null ? (options.staleMs === 0 ? "lease-expired" : null) : mayTake(
-            `${queue} ${id} ${receipt.generation} ${receipt.delivery}`,
-            lease,
-            now ??= clock(),
-          );
-          if (why === null) return false;
-          chosen.push({ queue, id, why });
-          return true;
-        }, { countAttempt: true, ...(queue === null ? {} : { queue }) });
-        return chosen.map((each, i) => ({ ...each, outcome: returned[i]!.outcome }));
-      });
+      return await recoverStore(store, clock, queue, options);
     },
     failed: storeDeadLetters(store, requireQueue),
     close: async () => {},

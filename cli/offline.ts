@@ -1,0 +1,58 @@
+/** A submission whose origin is out of reach: kept on this machine, for a later command to deliver. */
+import { AgentqError, isAgentqError } from "../src/errors.ts";
+import { documentOfQueued } from "../src/landing/documents.ts";
+import { keep, type SubmitRequest } from "../src/landing/submit.ts";
+import { createSubmissions } from "../src/landing/submissions.ts";
+import { systemClock } from "../src/platform/clock.ts";
+import type { Context } from "./context.ts";
+import { placeOf } from "./landing.ts";
+
+/** Nobody answered: the origin isn't there, or the way to it is cut. */
+export function isOutOfReach(error: unknown): boolean {
+  return error instanceof AgentqError &&
+    (error.retryable || isAgentqError(error, "origin-not-found"));
+}
+
+/** Out of the origin's reach the branches are those that the clone saw there last, if it ever looked. */
+export async function assertSeenBefore({ branch, remote, repository }: Context): Promise<void> {
+  const { config, refs } = repository();
+  const prefix = `refs/remotes/${remote}/`;
+  // A clone of a single branch knows of no others, and one of a url has no such refs.
+  const sees = config.getAll(`remote.${remote}.fetch`)
+    .some((spec) => spec === `+refs/heads/*:${prefix}*`);
+  if (branch === null || !sees) return;
+  const seen = refs.list(prefix).map(({ name }) => name.slice(prefix.length))
+    .filter((name) => name !== "HEAD");
+  if (seen.length === 0 || seen.includes(branch)) return;
+  const { unknownBranch } = await import("../src/landing/new-branch.ts");
+  throw unknownBranch(branch, `${remote}, when this clone last saw it,`, seen);
+}
+
+export async function keepForLater(
+  context: Context,
+  request: SubmitRequest,
+  me: string,
+  reason: AgentqError,
+  again: boolean,
+): Promise<number> {
+  const { resolveRemote, redactUrl } = await import("../src/git/remote.ts");
+  const { config, workTree, gitDir } = context.repository();
+  const { pushUrl } = resolveRemote(config, context.remote, workTree ?? gitDir);
+  const place = placeOf(context, redactUrl(pushUrl), context.branch);
+  const submissions = await createSubmissions(context.stateDirectory);
+  const { record, fresh } = await keep(request, place, {
+    clock: systemClock,
+    me,
+    submissions,
+    again,
+  });
+  context.progress.line(`${reason.message}`);
+  const document = documentOfQueued(record, null, "offline");
+  context.print(
+    document,
+    () =>
+      `${request.candidate.slice(0, 12)} is kept on this machine${fresh ? "" : " already"}; ` +
+      `the next submit, wait, land or flush delivers it`,
+  );
+  return 0;
+}
