@@ -295,6 +295,9 @@ const ERRNO_HINTS: Readonly<Record<string, string>> = {
   EPERM: "Check who owns the directory and its permissions.",
   EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer commands at once.",
   ENFILE: "The system has too many open files: try again later.",
+  ENOTDIR: "A part of that path is a file, not a directory: correct the path.",
+  ELOOP: "Links on that path lead in a circle: correct them, or name another path.",
+  ENAMETOOLONG: "Use a shorter path.",
   EIO: "The disk reported an error: check its health before going on.",
 };
 

@@ -1,13 +1,16 @@
 /** `agentq store init|check|unlock|gc`: the v2 store itself. */
 import { join } from "node:path";
 import { AgentqError } from "../../src/errors.ts";
+import { absolutePath } from "../../src/platform/directory.ts";
 import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
 import type { Context } from "../context.ts";
 import type { CommandModule, Flags } from "../spec.ts";
 
 /** `--store DIR`, else the one under the state directory that `agentq queue` uses. */
 function storeRoot(context: Context, flags: Flags): string {
-  return typeof flags.store === "string" ? flags.store : join(context.stateDirectory, "store");
+  return absolutePath(
+    typeof flags.store === "string" ? flags.store : join(context.stateDirectory, "store"),
+  );
 }
 
 function recoverStale(flags: Flags): { recoverStale: boolean } | Record<string, never> {

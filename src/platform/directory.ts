@@ -3,7 +3,7 @@
  * on in it. Whoever needs no relative path works on all the same. (Where it is gone before the binary
  * starts, the runtime ends it with words of its own, before any code of ours runs.)
  */
-import { readlinkSync, realpathSync } from "node:fs";
+import { lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "./durable.ts";
@@ -63,4 +63,35 @@ export function linkTarget(path: string): string | null {
   } catch {
     return null;
   }
+}
+
+/** The link at a path, or above it where there is nothing, that leads nowhere, and where to; else null. */
+export function danglingLink(path: string): { link: string; target: string } | null {
+  try {
+    for (let at = path;; at = dirname(at)) {
+      const found = lstatSync(at, { throwIfNoEntry: false });
+      if (found === undefined && dirname(at) !== at) continue;
+      if (!found?.isSymbolicLink()) return null;
+      if (statSync(at, { throwIfNoEntry: false }) !== undefined) return null;
+      return { link: at, target: readlinkSync(at) };
+    }
+  } catch {
+    return null;
+  }
+}
+
+/** `io-error`: something can't be made where a link leads nowhere; null where that isn't so. */
+export function madeThroughNothing(path: string, cause: unknown): AgentqError | null {
+  const dangling = danglingLink(path);
+  if (dangling === null) return null;
+  const { link, target } = dangling;
+  return new AgentqError(
+    "io-error",
+    `can't make ${path}: ${link} is a link to ${target}, which isn't there`,
+    {
+      cause,
+      hint: "Correct the link or remove it: nothing is created through it.",
+      details: { operation: "make", path, link, target },
+    },
+  );
 }

@@ -205,7 +205,7 @@ export function wrongKind(
     : `a ${found}`;
   return new AgentqError("identity-changed", `${path} is ${what}, not a ${wanted}`, {
     ...(root === undefined ? {} : {
-      hint: target === null
+      hint: target === null || target === path
         ? "Name a directory."
         : `Name ${shownPath(target)} itself: a store isn't opened through a link, which may lead ` +
           "elsewhere the next time.",

@@ -11,7 +11,7 @@
  */
 import { dirname, join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { absolutePath } from "../platform/directory.ts";
+import { absolutePath, madeThroughNothing } from "../platform/directory.ts";
 import { errnoOf, ioError, syncError } from "../platform/durable.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import { admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
@@ -117,7 +117,7 @@ function ensureRoot(platform: StorePlatform, root: string): boolean {
   } catch (error) {
     // Somebody else made it just now: look at it like at any other.
     if (errnoOf(error) === "EEXIST") return ensureRoot(platform, root);
-    throw ioError("make", root, error);
+    throw madeThroughNothing(root, error) ?? ioError("make", root, error);
   }
   syncParent(platform, root);
   return true;

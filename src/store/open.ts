@@ -144,8 +144,10 @@ function readValidFiles(
 /** Why there is no store: nothing is there, or what is there is of v1. */
 export function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
   const root = lstatOrNull(platform.files, paths.root);
-  if (root?.kind === "symlink") throw wrongKind(paths.root, "symlink", "directory", "root");
-  if (root?.kind === "directory") {
+  if (root !== null && root.kind !== "directory") {
+    throw wrongKind(paths.root, root.kind, "directory", "root");
+  }
+  if (root !== null) {
     const mark = findV1Mark(platform.files, paths.root);
     if (mark !== null) return v1Directory(paths.root, mark);
   }

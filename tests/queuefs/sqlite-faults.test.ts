@@ -8,6 +8,8 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
+  statfsSync,
   statSync,
   writeFileSync,
   writeSync,
@@ -35,6 +37,33 @@ async function code(work: () => Promise<unknown> | unknown): Promise<string> {
 }
 
 describe("SQLite", () => {
+  test("a database on a disk that is full to the last byte says that it is", async () => {
+    const dir = join(tempDir(), "small");
+    mkdirSync(dir);
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", dir]);
+    assert.equal(mounted.status, 0, `this test mounts a small disk: ${mounted.stderr}`);
+    try {
+      const file = join(dir, "q.db");
+      const backend = sqliteBackend(file, { create: true });
+      await backend.create("q");
+      await backend.close();
+      const { bavail, bsize } = statfsSync(dir);
+      writeFileSync(join(dir, "fill"), new Uint8Array(bavail * bsize));
+      for (const create of [true, false]) {
+        const refused = await code(async () => {
+          await (await sqliteBackend(file, { create })).status("q");
+        });
+        assert.equal(refused, "backend-full");
+      }
+      rmSync(join(dir, "fill"));
+      const again = sqliteBackend(file);
+      assert.deepEqual(await again.status("q"), { pending: 0, processing: 0 });
+      await again.close();
+    } finally {
+      spawnSync("umount", [dir]);
+    }
+  });
+
   test("a full disk refuses what it can't keep, keeps what it confirmed, and drains", async () => {
     const dir = join(tempDir(), "small");
     mkdirSync(dir);

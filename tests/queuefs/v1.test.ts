@@ -245,6 +245,26 @@ describe("the v1 backend", () => {
     assert.deepEqual(readdirSync(elsewhere), []);
   });
 
+  test("a path that can be no directory of queues is named for what it is", async () => {
+    const place = tempDir();
+    writeFileSync(join(place, "file"), "x");
+    symlinkSync("nowhere", join(place, "link"));
+    const open = (name: string, create: boolean) =>
+      openBackend(`v1:${join(place, name)}`, { create });
+    for (const create of [true, false]) {
+      await assert.rejects(open("file", create), {
+        code: "io-error",
+        message: /is not a directory/,
+      });
+      await assert.rejects(open("file/sub", create), { code: "io-error", hint: /is a file/ });
+    }
+    for (const name of ["link", "link/sub"]) {
+      await assert.rejects(open(name, true), { message: /link is a link to nowhere/ });
+      await assert.rejects(open(name, false), { code: "backend-missing" });
+    }
+    assert.deepEqual(readdirSync(place).sort(), ["file", "link"]);
+  });
+
   test("of those who create a queue at once, one is told that it did", async () => {
     const root = tempDir();
     for (const name of ["jobs", "team/jobs"]) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { lstatSync, mkdirSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, test } from "node:test";
@@ -47,6 +47,39 @@ describe("agentq store", () => {
     }
     writeFileSync(join(storePaths(root).objects, object, "payload.json"), "{");
     assert.equal(agentq(root, "check").code, 1, "an unsound store is exit 1");
+  });
+
+  test("a path that can be no store is named for what it is, by every command", () => {
+    const place = tempDir();
+    writeFileSync(join(place, "file"), "x");
+    symlinkSync("nowhere", join(place, "link"));
+    symlinkSync("loop", join(place, "loop"));
+    const COMMANDS = ["init", "check", "unlock", "gc"];
+    const cases: [string, readonly string[], string, RegExp, RegExp][] = [
+      ["file", COMMANDS, "identity-changed", /file is a file, not a directory/, /Name a directory/],
+      ["file/sub", ["init"], "io-error", /not a directory/, /part of that path is a file/],
+      [
+        "link",
+        COMMANDS,
+        "identity-changed",
+        /link is a symbolic link to .*nowhere/,
+        /nowhere itself/,
+      ],
+      ["link/sub", ["init"], "io-error", /link is a link to nowhere/, /Correct the link/],
+      ["loop", ["init", "unlock"], "identity-changed", /a symbolic link/, /Name a directory/],
+      ["loop", ["check", "gc"], "io-error", /too many symbolic links/, /in a circle/],
+      ["x".repeat(300), COMMANDS, "io-error", /too long/, /shorter path/],
+    ];
+    for (const [name, commands, code, message, hint] of cases) {
+      for (const command of commands) {
+        const { code: exit, document } = agentq(join(place, name), command);
+        const { error } = document;
+        assert.deepEqual([exit, error.code], [2, code], `${command} ${name}: ${error.message}`);
+        assert.match(error.message, message);
+        assert.match(error.hint, hint);
+      }
+    }
+    assert.deepEqual(readdirSync(place).sort(), ["file", "link", "loop"]);
   });
 
   test("unlock refuses what it can't prove, and takes an operator's word for one lock", () => {

@@ -1,7 +1,8 @@
 /** Which directories are v1 queues, by what they are called and what they hold; making them. */
-import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError } from "../../errors.ts";
+import { madeThroughNothing } from "../../platform/directory.ts";
 import { errnoOf, ioError } from "../../platform/durable.ts";
 import { assertUsableUmask } from "../../platform/umask.ts";
 import { holdsStore } from "../../store/v2-marks.ts";
@@ -10,16 +11,35 @@ import { checkQueueName, quoted } from "../names.ts";
 /** The directory of a queue's dead letters, in the queue's own. */
 const FAILED = "failed";
 
-export function isDirectory(path: string): boolean {
+/** The directory that `v1:DIR` names. Throws `backend-missing` where there is none and none is to be made. */
+export function requireDirectory(path: string, create: boolean): void {
+  let found: Stats | undefined;
+  try {
+    found = statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw ioError("look at", path, error);
+  }
+  if (found?.isDirectory()) return;
+  if (found !== undefined) {
+    throw new AgentqError("io-error", `${path} is not a directory`, {
+      hint: "Name a directory: v1:DIR.",
+      details: { path, errno: "ENOTDIR" },
+    });
+  }
+  if (!create) throw new AgentqError("backend-missing", `there is no directory ${path}`);
+  makeDirectory(path);
+}
+
+function isDirectory(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-export function makeDirectory(path: string): void {
+function makeDirectory(path: string): void {
   assertUsableUmask(path);
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw ioError("make", path, error);
+    throw madeThroughNothing(path, error) ?? ioError("make", path, error);
   }
 }
 

@@ -28,13 +28,12 @@ import { noDeadLetter, noQueue } from "./shared.ts";
 import {
   below,
   checkV1Name,
-  isDirectory,
   isEmptyDirectory,
   isQueueDirectory,
   isV1Name,
-  makeDirectory,
   makeQueue,
   refuseLink,
+  requireDirectory,
 } from "./v1-directories.ts";
 import { fromV1Payload, toV1Payload } from "./v1-payload.ts";
 
@@ -47,12 +46,7 @@ const NO_REASON = "v1 keeps no reason";
 export function v1Backend(root: string, options: { create?: boolean } = {}): QueueBackend {
   const named = absolutePath(root);
   refuseStore(named);
-  if (!isDirectory(named)) {
-    if (!options.create) {
-      throw new AgentqError("backend-missing", `there is no directory ${named}`);
-    }
-    makeDirectory(named);
-  }
+  requireDirectory(named, options.create ?? false);
   const directory = withoutLinks(named);
   const queues = new Map<string, V1Queue>();
   const itself = isV1Name(basename(named)) ? basename(named) : UNNAMED;

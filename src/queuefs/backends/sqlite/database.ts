@@ -8,10 +8,10 @@ import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { AgentqError } from "../../../errors.ts";
-import { absolutePath } from "../../../platform/directory.ts";
+import { absolutePath, danglingLink } from "../../../platform/directory.ts";
 import { assertUsableUmask } from "../../../platform/umask.ts";
 import { sqliteFault } from "./faults.ts";
-import { danglingTarget, type FileIdentity, identityOf, requireSame } from "./place.ts";
+import { type FileIdentity, identityOf, requireSame } from "./place.ts";
 import { isCurrent, isSomethingElse, migrate, missingTables } from "./schema.ts";
 
 export interface SqliteOptions {
@@ -72,9 +72,10 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
 
 /** Throws `backend-missing` where there is no database and none is to be made. */
 function requireMayCreate(path: string, create: boolean): void {
-  const target = danglingTarget(path);
-  if (target !== null) {
-    throw new AgentqError("backend-missing", `${path} is a link to ${target}, which isn't there`, {
+  const dangling = danglingLink(path);
+  if (dangling !== null) {
+    const { link, target } = dangling;
+    throw new AgentqError("backend-missing", `${link} is a link to ${target}, which isn't there`, {
       hint: "Correct the link or remove it: no database is created through it.",
     });
   }

@@ -1,9 +1,17 @@
 /** SQLite's result codes as agentq's errors. */
 import { AgentqError, type ErrorCode } from "../../../errors.ts";
-import { whyNotOpened } from "./place.ts";
+import { isDiskFull, whyNotOpened } from "./place.ts";
+
+interface Fault {
+  readonly codes: readonly number[];
+  readonly words: RegExp;
+  readonly code: ErrorCode;
+}
+
+const IO_ERROR: Fault = { codes: [10], words: /disk I\/O error/, code: "backend-error" };
 
 /** Primary result codes; where the runtime gives none (Deno), SQLite's own words for them. */
-const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCode }[] = [
+const FAULTS: readonly Fault[] = [
   {
     codes: [5, 6],
     words: /database (table )?is locked|database schema is locked/,
@@ -20,7 +28,7 @@ const FAULTS: readonly { codes: readonly number[]; words: RegExp; code: ErrorCod
     words: /readonly database|access permission denied|unable to open database|not authorized/,
     code: "backend-denied",
   },
-  { codes: [10], words: /disk I\/O error/, code: "backend-error" },
+  IO_ERROR,
 ];
 
 const CAN_NOT_OPEN = { code: 14, words: /unable to open database/ };
@@ -42,7 +50,11 @@ export function sqliteFault(error: unknown, label: string, path?: string): unkno
   const notOpened = primary === CAN_NOT_OPEN.code || CAN_NOT_OPEN.words.test(error.message);
   const why = notOpened && path !== undefined ? whyNotOpened(path, error) : null;
   if (why !== null) return why;
-  return new AgentqError(fault?.code ?? "backend-error", `${label}: ${error.message}`, {
+  // So it calls a full disk where the shared memory of its log finds no room.
+  const full = fault === IO_ERROR && path !== undefined && isDiskFull(path);
+  const said = full ? `${error.message}: the disk is full` : error.message;
+  const kind = full ? "backend-full" : fault?.code ?? "backend-error";
+  return new AgentqError(kind, `${label}: ${said}`, {
     cause: error,
     details: { backend: label, ...(primary >= 0 ? { sqlite: primary } : {}) },
   });

@@ -5,15 +5,7 @@
  * The file is looked at by its name and never opened here: closing a second descriptor of it would drop
  * the locks that this process holds through SQLite.
  */
-import {
-  accessSync,
-  closeSync,
-  constants,
-  lstatSync,
-  openSync,
-  readlinkSync,
-  statSync,
-} from "node:fs";
+import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { AgentqError } from "../../../errors.ts";
 
@@ -49,15 +41,18 @@ function changed(path: string, what: string, cause?: unknown): AgentqError {
   });
 }
 
-/** The target of a symbolic link that leads nowhere; null for anything else. */
-export function danglingTarget(path: string): string | null {
+/** True where the disk that the file lies on has no room for what SQLite keeps beside a database. */
+export function isDiskFull(path: string): boolean {
   try {
-    if (!lstatSync(path).isSymbolicLink()) return null;
-    return identityOf(path) === null ? readlinkSync(path) : null;
+    const { bavail, bsize } = statfsSync(dirname(path));
+    return bavail * bsize < SHARED_MEMORY_BYTES;
   } catch {
-    return null;
+    return false;
   }
 }
+
+/** The least that SQLite makes the shared memory of a log. */
+const SHARED_MEMORY_BYTES = 32 * 1024;
 
 /** Why a file can't be opened that SQLite couldn't open; null where nothing is found. */
 export function whyNotOpened(path: string, cause: unknown): AgentqError | null {
