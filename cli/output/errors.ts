@@ -1,7 +1,7 @@
 /** The one place where an error is printed. */
 import { AgentqError } from "../../src/errors.ts";
 import { escapeTerminal, safeJson } from "./escape.ts";
-import { writeErr, writeOut } from "./write.ts";
+import { outputFault, tellError, writeErr, writeOut } from "./write.ts";
 
 /** Any thrown value as an {@link AgentqError}: system errors keep their errno, the rest is `internal`. */
 export function toAgentqError(thrown: unknown): AgentqError {
@@ -21,12 +21,16 @@ export function toAgentqError(thrown: unknown): AgentqError {
   return new AgentqError("internal", message, { cause: thrown });
 }
 
-/** Prints `error` once: a JSON document on stdout with `--json`, else message and hint on stderr. */
+/**
+ * Prints `error` once: a JSON document on stdout with `--json`, else message and hint on stderr; so too
+ * where standard output can't be written.
+ */
 export function printError(error: AgentqError, options: { json: boolean; verbose: boolean }): void {
   if (options.json) {
     writeOut(`${safeJson({ schema: "agentq.error/1", error: error.toJSON() })}\n`);
-  } else {
-    writeErr(`agentq: ${escapeTerminal(error.message)}\nhint: ${escapeTerminal(error.hint)}\n`);
+  }
+  if (!options.json || outputFault() !== null) {
+    tellError(`agentq: ${escapeTerminal(error.message)}\nhint: ${escapeTerminal(error.hint)}\n`);
   }
   if (options.verbose || error.code === "internal") {
     writeErr(`${escapeTerminal(error.stack ?? "")}\n`);

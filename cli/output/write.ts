@@ -12,8 +12,21 @@ let onClosed = (): void => process.exit(141);
 /** The exit code of a run that would end with `code`: 2, with a word on stderr, where its answer was lost. */
 export function codeAfterOutput(code: number): number {
   if (lost === null || code > 128) return code;
-  writeErr(`agentq: standard output can't be written: ${lost}\n`);
+  if (!errorTold) {
+    writeErr(
+      `agentq: standard output can't be written: ${lost}\n` +
+        "hint: Give it an output that takes its answer; look first what the command has done already.\n",
+    );
+  }
   return 2;
+}
+
+let errorTold = false;
+
+/** An error was told on stderr: it is the one word that a run ends with. */
+export function tellError(text: string): void {
+  errorTold = true;
+  writeErr(text);
 }
 
 /** Why standard output can't be written, as far as is known: the answer to come, or that before, is lost. */

@@ -26,6 +26,16 @@ scenario("an answer into a closed stream is no success", async () => {
     assert.equal(status, 2, args.join(" "));
     assert.match(stderr, /standard output can't be written: it is closed/);
   }
+  // One error, whatever else went wrong: standard error is where it can still be told.
+  for (const redirection of [">&-", ">/dev/full"]) {
+    for (
+      const args of [["dequeue", "jobs"], ["size", "none"], ["size", "none", "--json"], ["ls"]]
+    ) {
+      const { status, stderr } = await queue(args, through(redirection));
+      assert.equal(status, 2, args.join(" "));
+      assert.match(stderr, /^agentq: [^\n]+\nhint: [^\n]+\n$/, `${args.join(" ")} ${redirection}`);
+    }
+  }
   // What was closed is told from what was meant to be thrown away.
   for (const thrown of [">/dev/null", "<&- >/dev/null", "<>/dev/null >&0"]) {
     assert.equal((await queue(["ls"], through(thrown))).status, 0, thrown);
