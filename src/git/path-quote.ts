@@ -45,6 +45,24 @@ export function shownPath(text: string): string {
   return CONTROL.test(text) ? quotePath(utf8(text)) : text;
 }
 
+/**
+ * A path (byte string) as one word of a shell's command line: as it is where no character means anything, else between
+ * single quotes. One with control characters, or that isn't UTF-8, is escaped (`$'…'`, as bash and zsh read it).
+ */
+export function shellPath(path: string): string {
+  if (/^[A-Za-z0-9_./@+,=][A-Za-z0-9_./@+,=-]*$/.test(path)) return path;
+  const text = Buffer.from(path, "latin1").toString("utf8");
+  if (CONTROL.test(text) || utf8(text) !== path) {
+    const inner = path.replace(/[\x00-\x1f'\\\x7f-\uffff]/g, (char) => {
+      const letter = char === '"' ? undefined : LETTERS.get(char);
+      return "\\" +
+        (char === "'" ? "'" : letter ?? char.charCodeAt(0).toString(8).padStart(3, "0"));
+    });
+    return `$'${inner}'`;
+  }
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 /** A sentence that names paths, on one line: those of `paths` as {@link shownPath} gives them. */
 export function shownSentence(text: string, paths: readonly string[]): string {
   let shown = text;

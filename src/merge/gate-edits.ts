@@ -14,7 +14,7 @@
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
 import { isNumberAnswered } from "./gate-numbers.ts";
 import { isContained, isWord, mergeTokens, type TokenMerge } from "./gate-tokens.ts";
-import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, type KnownCounts, shared, wordCounts } from "./gate-words.ts";
 import type { Change } from "./text/diff.ts";
 import type { Hunk } from "./text/hunks.ts";
 import type { Lines } from "./text/lines.ts";
@@ -177,7 +177,7 @@ function pairsIn(
   const pairs = new Map<number, number>();
   for (const { at, removed, newAt, added } of changes) {
     if (at < hunk.base || at + removed > end || removed * added > COMPARISONS) continue;
-    const words = (from: Lines, first: number, count: number): Counts[] =>
+    const words = (from: Lines, first: number, count: number): KnownCounts[] =>
       Array.from({ length: count }, (_, i) => wordCounts(slice(from, first + i, 1)));
     const [old, now] = [words(base, at, removed), words(text, newAt, added)];
     const found: { i: number; j: number; like: number }[] = [];

@@ -6,6 +6,7 @@
  *    └─ among the lines that other paths got: most of its own words, in one line or neighbouring ones ─▶ there
  *       but for files that the merge puts in and that
  *         hold half of what stands at the path (f.orig), or are a patch ──────────────────────────▶ left over
+ *         hold the lines of one parent's version of the path, and no others (f.theirs) ────────────▶ left over
  *         come with one parent's version whole, or the old one ───────────────────────────────────▶ left over
  * ```
  */
@@ -14,6 +15,7 @@ import type { ObjectReader } from "../git/types.ts";
 import { sameVersion, type Version } from "./entry.ts";
 import { textOf } from "./gate-texts.ts";
 import { countOf, type Counts, shared, wordList } from "./gate-words.ts";
+import { splitLines } from "./text/lines.ts";
 import type { Difference } from "./tree-paths.ts";
 
 /** A path of a merge of which lines may have moved. */
@@ -128,13 +130,16 @@ function standing(
   const known = counted(splitWords(db, base).flat());
   const isWhole = result.mode !== 0 && [base, ...sides].some((side) => sameVersion(side, result));
   const resultLines = splitWords(db, result).map(keyOf);
+  const parents = [base, ...sides].map((side) => new Set(splitWords(db, side).map(keyOf)));
   const copies = new Map<string, boolean>();
   const isCopy = (path: string): boolean => {
     let found = copies.get(path);
     if (found === undefined) {
       const text = newFile(path);
       const same = resultLines.filter((line) => text.has(line)).length;
-      copies.set(path, found = same > 0 && same * 2 >= resultLines.length);
+      found = same > 0 && same * 2 >= resultLines.length ||
+        parents.some((lines) => lines.size === text.size && [...lines].every((l) => text.has(l)));
+      copies.set(path, found);
     }
     return found;
   };
@@ -184,9 +189,16 @@ function standsAt(
 const sum = (counts: Counts): number => [...counts.values()].reduce((n, more) => n + more, 0);
 
 /** The words of each line that has any; of what is no text, none. */
-function splitWords(db: ObjectReader, version: Version): string[][] {
-  return plain(textOf(db, version)).split("\n")
-    .map((line) => wordList(Buffer.from(line, "latin1"))).filter((words) => words.length > 0);
+function splitWords(db: ObjectReader, version: Version): readonly (readonly string[])[] {
+  const text = textOf(db, version);
+  if (text === null) return [];
+  const { starts, count } = splitLines(text);
+  const lines: string[][] = [];
+  for (let i = 0; i < count; i++) {
+    const words = wordList(text.subarray(starts[i], starts[i + 1]));
+    if (words.length > 0) lines.push(words);
+  }
+  return lines;
 }
 
 const plain = (data: Uint8Array | null): string =>

@@ -1,7 +1,7 @@
 /** The texts of one path of a merge laid side by side: its hunks, and what the result made of them. */
 import { Buffer } from "node:buffer";
 import { withoutBlanks } from "./gate-prepared.ts";
-import type { Counts } from "./gate-words.ts";
+import type { KnownCounts } from "./gate-words.ts";
 import type { Texts } from "./survival.ts";
 import type { Change } from "./text/diff.ts";
 import { alignChanges, type Hunk, joinConflicts, refineConflicts } from "./text/hunks.ts";
@@ -36,7 +36,7 @@ export interface Layout {
   /** What the side and the other side made of the base, by lines without blanks. */
   readonly changes: readonly Change[];
   readonly otherChanges: readonly Change[];
-  readonly words: Readonly<Record<Role, Counts>>;
+  readonly words: Readonly<Record<Role, KnownCounts>>;
 }
 
 /** So many lines of a hunk are kept to be shown. */
@@ -46,7 +46,7 @@ export const SHOWN_LINES = 5;
 export interface LostHunk {
   readonly first: number;
   readonly last: number;
-  readonly words: Counts;
+  readonly words: KnownCounts;
   /** The lines aren't missing: the side deleted them, and they are there again. */
   readonly isBack?: boolean;
   /** The lines that are missing, without those that stand in the result, as far as they may be shown. */

@@ -12,7 +12,15 @@
  */
 import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
 import { type NumberedLines, numberedLines } from "./gate-numbers.ts";
-import { countOf, type Counts, countWords, shared, wordCounts, wordList } from "./gate-words.ts";
+import {
+  countOf,
+  type Counts,
+  countWords,
+  type KnownCounts,
+  shared,
+  wordCounts,
+  wordList,
+} from "./gate-words.ts";
 import type { Change } from "./text/diff.ts";
 import type { Hunk } from "./text/hunks.ts";
 
@@ -86,11 +94,11 @@ function editedLines({ base, side }: Layout, change: Change): EditedLines {
     same.set(words, (same.get(words) ?? 0) + 1);
   }
   const lines = new Set<number>();
-  const use = (line: number, words: Counts): void => {
+  const use = (line: number, words: KnownCounts): void => {
     lines.add(line);
     for (const [word, n] of words) left.set(word, Math.max(0, countOf(left, word) - n));
   };
-  const others: { line: number; words: Counts; likeness: number }[] = [];
+  const others: { line: number; words: KnownCounts; likeness: number }[] = [];
   for (let line = change.newAt; line < change.newAt + change.added; line++) {
     const list = wordList(slice(side, line, 1));
     const words = countWords(list);
@@ -113,7 +121,7 @@ function editedLines({ base, side }: Layout, change: Change): EditedLines {
 }
 
 /** Whether the result, put together of all else that both sides have, would have these words no less. */
-function isGone(layout: Layout, own: Counts, how: PutIn, beside: BesideHunk): boolean {
+function isGone(layout: Layout, own: KnownCounts, how: PutIn, beside: BesideHunk): boolean {
   const { words, texts } = layout;
   const all = [...own].map(([word, n]) => {
     const before = countOf(words.base, word);
@@ -139,12 +147,12 @@ function isGone(layout: Layout, own: Counts, how: PutIn, beside: BesideHunk): bo
 
 interface BesideHunk {
   /** Whether a line that nobody had stands at the place, and is this one with some other, new words. */
-  isAdapted(words: Counts): boolean;
+  isAdapted(words: KnownCounts): boolean;
   /**
    * Whether the other side put in, at the same place, a line with mostly these words, and it is there: with all of
    * them, or with none but them. What has another word in a word's place is something else.
    */
-  isSaid(words: Counts): boolean;
+  isSaid(words: KnownCounts): boolean;
   /** Lines of the side's that give a name another number than the result does. */
   numbered(): NumberedLines;
 }
@@ -152,7 +160,7 @@ interface BesideHunk {
 function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
   const { keys, known, other, result } = layout;
   let left = COMPARISONS;
-  const alike = (words: Counts, lines: readonly Counts[]): boolean => {
+  const alike = (words: KnownCounts, lines: readonly KnownCounts[]): boolean => {
     for (const line of lines) {
       if (left <= 0) return false;
       left--;
@@ -163,7 +171,7 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
   };
   const adapted = once(() => {
     const { from, to } = placeOf(layout, hunk);
-    const lines: Counts[] = [];
+    const lines: KnownCounts[] = [];
     for (let i = from; i < to; i++) {
       const key = keys.result[i]!;
       if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) {
@@ -174,7 +182,7 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
     return lines;
   });
   const said = once(() => {
-    const lines: Counts[] = [];
+    const lines: KnownCounts[] = [];
     for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
       const key = keys.other[i]!;
       if (!known.keys.result.has(key) || known.keys.base.has(key)) continue;
@@ -195,13 +203,13 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
 }
 
 /** Whether all of these words are among those. */
-function isWithin(words: Counts, those: Counts): boolean {
+function isWithin(words: KnownCounts, those: KnownCounts): boolean {
   for (const word of words.keys()) if (!those.has(word)) return false;
   return true;
 }
 
 /** Whether a third of these words at most is not among those, numbers all: a heading with another day. */
-function isDated(words: Counts, those: Counts): boolean {
+function isDated(words: KnownCounts, those: KnownCounts): boolean {
   const { found, total } = shared(words, those);
   if (found * 3 < total * 2) return false;
   return [...words.keys()].every((word) => those.has(word) || /^\d+$/.test(word));

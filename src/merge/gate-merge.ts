@@ -3,16 +3,16 @@ import { parseCommitLinks } from "../git/commit.ts";
 import type { CommitReader } from "../git/history.ts";
 import { shownPath } from "../git/path-quote.ts";
 import type { Oid } from "../git/types.ts";
-import { isRegular, NOTHING, type Version } from "./entry.ts";
+import { NOTHING, type Version } from "./entry.ts";
 import type { Loss } from "./gate-loss.ts";
 import { findLoss } from "./gate-path.ts";
 import { linesElsewhere } from "./gate-elsewhere.ts";
+import { moves, standApart } from "./gate-moved.ts";
 import { countOf, type Counts } from "./gate-words.ts";
 import type { CommitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { type Overlay, overlay } from "./overlay.ts";
-import { RENAME_SCORE, similarity } from "./similarity.ts";
-import type { FileSpec, PairedVersions } from "./rename-state.ts";
+import type { PairedVersions } from "./rename-state.ts";
 import { pathText } from "./state.ts";
 import { type Difference, treePaths } from "./tree-paths.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
@@ -134,6 +134,9 @@ export function compareMerge(
         conflicted: conflicted.has(path),
         markerSize: size > 0 ? size : 7,
       });
+      if (found && conflicted.has(path) && standApart(db, find, { path, ...three, result }, all)) {
+        return null;
+      }
       // Under another name no parent's version is there to be taken by this one.
       const loss = found && merged.paired.has(path)
         ? { ...found, remedy: "edit" as const, ...renamed(path, found.parent) }
@@ -159,34 +162,6 @@ export function compareMerge(
 /** A loss that can be judged again by what a later tree has at the path. */
 export interface JudgedLoss extends Loss {
   readonly again: (tree: Oid) => Loss | null;
-}
-
-/** Finds a file's content under a name that only the right tree of some differences has. */
-export function moves(
-  db: CommitReader,
-): (version: Version, differences: readonly Difference[]) => Difference | undefined {
-  const compare = similarity(db, () => undefined);
-  // One object for each content: what it is made of is remembered by it.
-  const specs = new Map<Oid, FileSpec>();
-  const specOf = ({ mode, oid }: Version): FileSpec => {
-    let spec = specs.get(oid);
-    if (!spec) specs.set(oid, spec = { path: "", mode, oid, used: false });
-    return spec;
-  };
-  return (version, differences) => {
-    if (version.mode === 0) return undefined;
-    let best: Difference | undefined;
-    let score = RENAME_SCORE - 1;
-    for (const difference of differences) {
-      const { left, right } = difference;
-      if (left.mode !== 0 || right.mode === 0) continue;
-      if (right.oid === version.oid) return difference;
-      if (!isRegular(right.mode) || !isRegular(version.mode)) continue;
-      const found = compare.score(specOf(version), specOf(right), RENAME_SCORE);
-      if (found > score) [best, score] = [difference, found];
-    }
-    return best;
-  };
 }
 
 /** Tree of a commit. */

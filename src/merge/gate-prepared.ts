@@ -1,5 +1,5 @@
 /** What is worked out once about the texts of a path, whichever side is looked at. */
-import { type Counts, wordCounts } from "./gate-words.ts";
+import { type KnownCounts, wordCounts } from "./gate-words.ts";
 import { type Change, diffLines } from "./text/diff.ts";
 import { classifyLines, type LineClasses, type Lines, splitLines } from "./text/lines.ts";
 
@@ -10,7 +10,7 @@ export type Strictness = "exact" | "loose";
 export interface Prepared {
   readonly texts: readonly Uint8Array[];
   lines(text: Uint8Array): Lines;
-  words(text: Uint8Array): Counts;
+  words(text: Uint8Array): KnownCounts;
   classes(how: Strictness): LineClasses;
   ids(how: Strictness, text: Uint8Array): Int32Array;
   diff(how: Strictness, from: Uint8Array, to: Uint8Array): readonly Change[];
@@ -19,7 +19,7 @@ export interface Prepared {
 export function prepare(texts: readonly Uint8Array[]): Prepared {
   const indexOf = (text: Uint8Array): number => texts.indexOf(text);
   const lines: Lines[] = [];
-  const words: Counts[] = [];
+  const words: KnownCounts[] = [];
   const classes: Partial<Record<Strictness, LineClasses>> = {};
   const diffs = new Map<string, Change[]>();
   const prepared: Prepared = {

@@ -1,6 +1,6 @@
 /** What the gate tells whoever has to mend a candidate. */
 import { Buffer } from "node:buffer";
-import { shownPath, shownSentence } from "../git/path-quote.ts";
+import { shellPath, shownPath, shownSentence } from "../git/path-quote.ts";
 import type { Oid } from "../git/types.ts";
 import type { Loss, Remedy } from "./gate-loss.ts";
 import { linesOfText } from "./gate-texts.ts";
@@ -146,11 +146,9 @@ function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Lo
   return lines;
 }
 
-/** Paths for a command line, or `PATH` where they are too many or would need care. */
-function names(paths: readonly string[]): string {
-  const plain = paths.every((path) => /^[A-Za-z0-9_./@+,=][A-Za-z0-9_./@+,=-]*$/.test(path));
-  return plain && paths.length <= 8 ? paths.join(" ") : "PATH";
-}
+/** Paths for a command line; `PATH` where they are too many. */
+const names = (paths: readonly string[]): string =>
+  paths.length <= 8 ? paths.map(shellPath).join(" ") : "PATH";
 
 /** A line of a file: what isn't text in it, or acts on a terminal, as escapes. */
 function quoted(line: Uint8Array): string {

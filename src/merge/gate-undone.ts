@@ -10,7 +10,7 @@ import { undoneEditsOf } from "./gate-edits.ts";
 import type { Change } from "./text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
 import { inNumbers, numbersOf } from "./gate-numbers.ts";
-import { countOf, shared, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
 import type { Hunk } from "./text/hunks.ts";
 
 /** The edits of the side that are undone in conflicts. */
@@ -76,7 +76,7 @@ function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
   const place = placeOf(layout, hunk);
   const there = new Set(keys.result.subarray(place.from, place.to));
   return uncontested(layout, hunk).flatMap(({ at, removed, newAt, added }) => {
-    const left = wordCounts(slice(side, newAt, added));
+    const left: Counts = new Map(wordCounts(slice(side, newAt, added)));
     const deleted: number[] = [];
     for (let i = at; i < at + removed; i++) {
       if (!hasWord(base, i) || known.keys.side.has(keys.base[i]!)) continue;

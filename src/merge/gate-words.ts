@@ -2,6 +2,8 @@
 import { Buffer } from "node:buffer";
 
 export type Counts = Map<string, number>;
+/** Counts that others look into too. */
+export type KnownCounts = ReadonlyMap<string, number>;
 
 /** Counts to look words up in. */
 export interface WordSource {
@@ -23,14 +25,25 @@ const WORD = new RegExp(
 /** The words of a text in order, as byte strings. */
 export function wordList(data: Uint8Array): string[] {
   const text = Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
+  if (!/[\x80-\xff]/.test(text)) return text.match(/\w+/g) ?? [];
   const words: string[] = [];
   for (const [, word] of text.matchAll(WORD)) if (word !== undefined) words.push(word);
   return words;
 }
 
+/** Of texts as long as this the counts are kept, as long as the text is: a line can be a whole file. */
+const LONG = 1 << 16;
+const kept = new WeakMap<ArrayBufferLike, Map<string, KnownCounts>>();
+
 /** Words and how often they occur. */
-export function wordCounts(data: Uint8Array): Counts {
-  return countWords(wordList(data));
+export function wordCounts(data: Uint8Array): KnownCounts {
+  if (data.length < LONG) return countWords(wordList(data));
+  let known = kept.get(data.buffer);
+  if (!known) kept.set(data.buffer, known = new Map());
+  const key = `${data.byteOffset} ${data.length}`;
+  let counts = known.get(key);
+  if (!counts) known.set(key, counts = countWords(wordList(data)));
+  return counts;
 }
 
 export function countWords(words: readonly string[]): Counts {
@@ -42,7 +55,7 @@ export function countWords(words: readonly string[]): Counts {
 export const countOf = (counts: WordSource, word: string): number => counts.get(word) ?? 0;
 
 /** How many of the words of `wanted` stand in `counts`, and how many there are. */
-export function shared(wanted: Counts, counts: WordSource): { found: number; total: number } {
+export function shared(wanted: KnownCounts, counts: WordSource): { found: number; total: number } {
   let found = 0;
   let total = 0;
   for (const [word, count] of wanted) {

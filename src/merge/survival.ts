@@ -6,7 +6,7 @@
  */
 import type { LostHunk } from "./gate-layout.ts";
 import type { Prepared } from "./gate-prepared.ts";
-import { countOf, type Counts, shared, wordCounts, type WordSource } from "./gate-words.ts";
+import { countOf, type KnownCounts, shared, wordCounts, type WordSource } from "./gate-words.ts";
 
 /** The texts of one path; an absent file is empty. */
 export interface Texts {
@@ -30,7 +30,7 @@ export function wordsKept(texts: Texts): number | null {
   const { prepared } = texts;
   const [base, side, other, result] = [texts.base, texts.side, texts.other, texts.result].map(
     (text) => prepared.texts.includes(text) ? prepared.words(text) : wordCounts(text),
-  ) as [Counts, Counts, Counts, Counts];
+  ) as [KnownCounts, KnownCounts, KnownCounts, KnownCounts];
   let changed = false;
   const added = { wanted: 0, kept: 0 };
   const removed = { wanted: 0, kept: 0 };

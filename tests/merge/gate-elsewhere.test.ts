@@ -105,3 +105,47 @@ describe("code that moved", () => {
     refuses(merged(base, hers, his, { ...his, "b.js": "start();\nstart(order);\n" }), ["a.js"]);
   });
 });
+
+test("a copy of one parent's version excuses nothing, though the path was settled by hand", () => {
+  const list = (...more: string[]): string =>
+    [...more, ...Array.from({ length: 4 }, (_, i) => `old item ${i} of all`)].join("\n") + "\n";
+  const hers = list("alice writes first", "alice paints another");
+  const bob = Array.from({ length: 12 }, (_, i) => `bob does ${i}`);
+  for (const left of [hers, hers.replaceAll("\n", "\r\n")]) {
+    const dir = merged({ f: list() }, { f: hers }, { f: list(...bob) }, {
+      f: list(...bob, "bob does 13"),
+      "kept/copy": left,
+    });
+    refuses(dir, ["f"]);
+  }
+});
+
+describe("two files that were added under one name", () => {
+  const migration = (id: string, what: string): string =>
+    `revision = "${id}"\n\ndef upgrade():\n    op.add_column("${what}", "${what}_total")\n` +
+    `    op.create_index("${what}_index")\n\n\ndef down():\n    op.drop("${what}")\n`;
+  const [hers, his] = [migration("0005", "orders"), migration("0005", "users")];
+  const put = (files: Record<string, string>): string =>
+    merged({ "m/0004.py": migration("0004", "first") }, { "m/0005.py": hers }, {
+      "m/0005.py": his,
+    }, files);
+
+  test("pass when one of them got another name, whichever, as it is or with another number", () => {
+    for (const [kept, moved] of [[hers, his], [his, hers]] as const) {
+      passes(put({ "m/0005.py": kept, "m/0006.py": moved }));
+      passes(put({ "m/0005.py": kept, "m/0006.py": moved.replace("0005", "0006") }));
+      passes(put({ "m/0005.py": kept, "other/0005.py": moved }));
+    }
+  });
+
+  test("are refused when one is gone, lacks something, or is merely left over", () => {
+    for (const [kept, moved] of [[hers, his], [his, hers]] as const) {
+      refuses(put({ "m/0005.py": kept }), ["m/0005.py"]);
+      const less = moved.replace(/ +op.create_index.*\n/, "");
+      refuses(put({ "m/0005.py": kept, "m/0006.py": less }), ["m/0005.py"]);
+      for (const name of ["m/0005.py.orig", "m/0005_REMOTE_12.py", "m/.old/0005.py", "bak/x.py"]) {
+        refuses(put({ "m/0005.py": kept, [name]: moved }), ["m/0005.py"]);
+      }
+    }
+  });
+});

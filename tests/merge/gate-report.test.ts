@@ -1,5 +1,8 @@
 /** What the gate's report says: names that would forge lines, and the way back from each kind of loss. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { quotePath, shownPath, shownSentence, unquotePath } from "../../src/git/path-quote.ts";
 import { dropMatcher } from "../../src/merge/gate.ts";
@@ -105,4 +108,29 @@ describe("the way back", () => {
       assert.equal(tryGit(dir, ["show", "HEAD:o"]).status === 0, more);
     }
   });
+});
+
+test("names are given so that a shell takes them", () => {
+  const names = [
+    "plain.txt",
+    "with a blank",
+    "it's",
+    '"quoted"',
+    "$(id) & *",
+    "-dash",
+    "é",
+    "a\tb",
+  ];
+  const base = Object.fromEntries(names.map((name) => [name, "old words here\n"]));
+  const hers = Object.fromEntries(names.map((name) => [name, "ada wrote other words\n"]));
+  const dir = apart(base, hers, { own: "his\n" });
+  merge(dir, [], base);
+  const { report, files } = refused(dir);
+  assert.equal(files.length, names.length);
+  const take = /take it whole: (git checkout .*)$/m.exec(report)![1]!;
+  const run = spawnSync("bash", ["-c", take], { cwd: dir, encoding: "utf8" });
+  assert.equal(run.status, 0, run.stderr);
+  for (const name of names) {
+    assert.equal(readFileSync(join(dir, name), "utf8"), "ada wrote other words\n", name);
+  }
 });
