@@ -429,6 +429,8 @@ describe("a Redis server that misbehaves", () => {
       `rediss://127.0.0.1:${tlsPort}?${ca}&timeout=2000`, // The right one, for another name.
     ];
     for (const url of denied) assert.equal(await code(open(url)), "backend-denied", url);
+    const plain = open(`redis://localhost:${tlsPort}?timeout=2000`);
+    await assert.rejects(plain, { code: "backend-unreachable", hint: /rediss:/ });
     await server.kill();
   });
 

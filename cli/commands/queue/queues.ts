@@ -77,16 +77,22 @@ export const size: Run = (context, [name], flags) =>
 
 export const status: Run = (context: Context, [name], flags: Flags) =>
   withBackend(context, flags, async (backend) => {
-    await warn(context, backend);
-    if (flags.all === true) {
-      const all = await backend.statuses(
-        name === undefined ? undefined : await listed(backend, name),
-      );
-      printLines(context, [...all].map(([queue, counts]) => statusDocument(counts, queue)));
-    } else if (name === undefined) {
-      throw new AgentqError("usage", "name a queue, or pass --all");
-    } else {
-      printLines(context, [statusDocument(await backend.status(name))]);
-    }
+    // What a server is asked for the warnings goes to it together with the question itself.
+    const [documents] = await Promise.all([
+      statusDocuments(backend, name, flags.all === true),
+      warn(context, backend),
+    ]);
+    printLines(context, documents);
     return 0;
   });
+
+async function statusDocuments(backend: QueueBackend, name: string | undefined, all: boolean) {
+  if (all) {
+    const names = name === undefined ? undefined : await listed(backend, name);
+    return [...await backend.statuses(names)].map(([queue, counts]) =>
+      statusDocument(counts, queue)
+    );
+  }
+  if (name === undefined) throw new AgentqError("usage", "name a queue, or pass --all");
+  return [statusDocument(await backend.status(name))];
+}

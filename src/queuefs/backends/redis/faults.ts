@@ -108,7 +108,13 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
     return new AgentqError("backend-denied", `${label}: ${firstLine(error)}`, { cause: error });
   }
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
-  return new AgentqError("backend-unreachable", `${label}: ${why}`, { cause: error ?? undefined });
+  const cut = error !== null && label.startsWith("redis:") && /ECONNRESET|clos/i.test(why);
+  return new AgentqError("backend-unreachable", `${label}: ${why}`, {
+    cause: error ?? undefined,
+    ...(cut
+      ? { hint: "Check the address, and whether the server takes TLS alone: then it is rediss://." }
+      : {}),
+  });
 }
 
 /**
