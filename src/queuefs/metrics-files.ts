@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod/mini";
+import { assertUsableUmask } from "../platform/umask.ts";
 import { addMetrics, emptyMetrics, type WorkerMetrics } from "./metrics.ts";
 import { parseOwner } from "./owner.ts";
 
@@ -40,6 +41,7 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
   const path = join(directory, `${owner}.json`);
   let base = emptyMetrics();
   try {
+    assertUsableUmask(directory); // It would make a state directory that nobody can look into.
     mkdirSync(directory, { recursive: true });
     for (const name of readdirSync(directory)) {
       const other = parseOwner(name.replace(/\.json$/, ""));
@@ -60,6 +62,7 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
   return {
     save(metrics) {
       try {
+        assertUsableUmask(directory);
         const temporary = `${path}.tmp`;
         writeFileSync(temporary, JSON.stringify(addMetrics(base, metrics)));
         renameSync(temporary, path);

@@ -8,6 +8,8 @@ import "@openclaw/fs-safe/store";
 import { AgentqError } from "../../src/errors.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { v1Backend } from "../../src/queuefs/backends/v1.ts";
+import { emptyMetrics } from "../../src/queuefs/metrics.ts";
+import { openMetricsFile } from "../../src/queuefs/metrics-files.ts";
 import { initStore, openStore } from "../../src/store/mod.ts";
 
 const [, , umask, what, place] = process.argv as [string, string, string, string, string];
@@ -19,6 +21,7 @@ const DEEDS: Record<string, () => Promise<unknown>> = {
   "claim": async () => await (await openStore(place)).claim("jobs"),
   "snapshot": async () => await (await openStore(place)).snapshot(),
   "sqlite create": async () => await sqliteBackend(place, { create: true }).create("jobs"),
+  "metrics": async () => openMetricsFile(place, "worker").save(emptyMetrics()),
   "v1 open": async () => await v1Backend(place, { create: true }).create("jobs"),
   "v1 create": async () => await v1Backend(place).create("other"),
   "v1 enqueue": async () => await v1Backend(place).enqueue("jobs", [{ id: "b", data }]),

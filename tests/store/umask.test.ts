@@ -44,6 +44,14 @@ describe("under a umask that withholds the owner's rights", () => {
     }
   });
 
+  test("a worker's counters are no reason to fail, nor to make a directory", () => {
+    const place = tempDir();
+    assert.equal(under("0777", "metrics", join(place, "state", "queue-metrics")).code, "none");
+    assert.deepEqual(readdirSync(place), []);
+    assert.equal(under("0077", "metrics", join(place, "state", "queue-metrics")).code, "none");
+    assert.deepEqual(readdirSync(join(place, "state", "queue-metrics")), ["worker.json"]);
+  });
+
   test("a store is left as it was, and can be looked at", async () => {
     const root = join(tempDir(), "store");
     await initStore(root);
