@@ -12,6 +12,7 @@
  */
 import { Buffer } from "node:buffer";
 import { hasWord, type Place, SHOWN_LINES, slice } from "./gate-layout.ts";
+import { isImported } from "./gate-imports.ts";
 import { withoutBlanks } from "./gate-prepared.ts";
 import {
   countOf,
@@ -74,7 +75,9 @@ export function cutsOf(
     const settled: Counts = new Map();
     for (let i = at; i < at + removed; i++) {
       if (!isSettled(i)) add(settled, slice(want, i, 1));
-      else if (hasWord(want, i) && !known.got.has(wanted[i]!)) lines.push(i);
+      else if (
+        hasWord(want, i) && !known.got.has(wanted[i]!) && !isImported(slice(want, i, 1), have)
+      ) lines.push(i);
     }
     if (lines.length === 0) continue;
     missing ??= missingWords();

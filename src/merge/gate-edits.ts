@@ -44,7 +44,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
     const taken = theirs === undefined ? undefined : there.get(keys.other[theirs]!);
     const stands = taken ?? there.get(keys.base[old]!);
     if (stands === undefined) continue;
-    beside ??= unpaired(layout, hunk, others);
+    beside ??= wordsBeside(layout, hunk, others);
     const texts = [slice(base, old, 1), slice(result, stands, 1), slice(side, line, 1)] as const;
     if (!isUndone(layout, hunk, texts, beside)) continue;
     undone.push({
@@ -154,10 +154,27 @@ function isOneForOne({ changes }: Layout, hunk: Hunk): boolean {
   );
 }
 
-/** Words of the other side's lines in the hunk that are no edited lines of the base. */
-function unpaired(layout: Layout, hunk: Hunk, pairs: ReadonlyMap<number, number>): Counts {
+/**
+ * Words of lines in the hunk's place that are no lines of the base, edited: of those that the other side put in, and
+ * of those that nobody had.
+ */
+export function wordsBeside(
+  layout: Layout,
+  hunk: Hunk,
+  pairs = pairsIn(layout.base, layout.other, layout.otherChanges, hunk),
+): Counts {
   const edited = new Set(pairs.values());
   const words: Counts = new Map();
+  const { from, to } = placeOf(layout, hunk);
+  const { keys, known, texts } = layout;
+  const made = texts.prepared.diff("loose", texts.base, texts.result);
+  const ofBase = new Set(pairsIn(layout.base, layout.result, made, hunk).values());
+  for (let i = from; i < to; i++) {
+    const key = keys.result[i]!;
+    if (ofBase.has(i)) continue;
+    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    for (const word of wordCounts(slice(layout.result, i, 1)).keys()) add(words, word);
+  }
   for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
     if (edited.has(i) || layout.known.keys.base.has(layout.keys.other[i]!)) continue;
     if (!layout.known.keys.result.has(layout.keys.other[i]!)) continue;

@@ -15,6 +15,7 @@ import {
   slice,
 } from "./gate-layout.ts";
 import { countOf, type Counts, wordCounts } from "./gate-words.ts";
+import { isImported } from "./gate-imports.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
 import { inNumbers, isHunkNumberAnswered } from "./gate-numbers.ts";
 import { isContained } from "./gate-tokens.ts";
@@ -49,7 +50,9 @@ const isToldOf = (lost: readonly LostHunk[], { first, last }: LostHunk): boolean
 
 function isLost(layout: Layout, hunk: Hunk): boolean {
   if (hunk.take === "theirs") return isUndone(layout, hunk);
-  return inNumbers(layout, hunk) ? isBase(layout, hunk) : isOverruled(layout, hunk);
+  return inNumbers(layout, hunk)
+    ? isBase(layout, hunk)
+    : isOverruled(layout, hunk) || isAgreedGone(layout, hunk);
 }
 
 /** Numbers that follow one another taken together. */
@@ -87,6 +90,7 @@ function answeredHunks(layout: Layout): ReadonlySet<Hunk> {
     const { base, other, side } = layout;
     const isAnswer = (hunk: Hunk): boolean =>
       inNumbers(layout, hunk) && !isBase(layout, hunk) || isHunkNumberAnswered(layout, hunk) ||
+      bringsNames(layout, hunk) ||
       isContained(
         slice(base, hunk.base, hunk.baseCount),
         slice(other, hunk.ours, hunk.oursCount),
@@ -148,6 +152,7 @@ function isBase(layout: Layout, hunk: Hunk): boolean {
 
 /** A hunk that only the side changed: the other side's lines are what the base has. */
 function isUndone(layout: Layout, hunk: Hunk): boolean {
+  if (bringsNames(layout, hunk)) return false;
   const from = hunk.ours;
   const to = from + hunk.oursCount;
   const touched = layout.edits.some(({ at, removed }) => at <= to && at + removed >= from);
@@ -168,6 +173,16 @@ function isUndone(layout: Layout, hunk: Hunk): boolean {
   // Nothing was replaced: what was put in is gone, and something else stands beside its place.
   if (removed.length === 0) return present === 0 && trace === false;
   return present === 0 ? back.length === removed.length : back.length > 0;
+}
+
+/** The hunk does no more than to bring in names that the result has brought in too. */
+function bringsNames(layout: Layout, hunk: Hunk): boolean {
+  for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
+    if (hasWord(layout.side, i) && !isImported(slice(layout.side, i, 1), layout.result)) {
+      return false;
+    }
+  }
+  return hunk.theirsCount > 0 && hunk.baseCount === 0;
 }
 
 /** The place shows exactly the old lines, and none of the new ones stand anywhere. */
@@ -196,12 +211,27 @@ function isOverruled(layout: Layout, hunk: Hunk): boolean {
       ? at > from && at < to || from === to && at === from
       : at < to && at + removed > from
   );
-  const brought: Counts = new Map(
-    [...wordCounts(slice(side, hunk.theirs, hunk.theirsCount))]
-      .filter(([word]) => !words.base.has(word) && !words.other.has(word)),
-  );
+  const brought: Counts = new Map();
+  for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
+    if (hunk.baseCount === 0 && isImported(slice(layout.side, i, 1), layout.result)) continue;
+    for (const [word, n] of wordCounts(slice(side, i, 1))) {
+      if (words.base.has(word) || words.other.has(word)) continue;
+      brought.set(word, countOf(brought, word) + n);
+    }
+  }
   return hasTrace(layout, brought) === false &&
     !(rewritten && isWrittenAnew(layout, hunk, Math.max(1, brought.size)));
+}
+
+/** A conflict in which both sides brought the same new words, to lines of their own, and none of them is anywhere. */
+function isAgreedGone(layout: Layout, hunk: Hunk): boolean {
+  const { words, texts } = layout;
+  const other = wordCounts(slice(layout.other, hunk.ours, hunk.oursCount));
+  const agreed = [...wordCounts(slice(layout.side, hunk.theirs, hunk.theirsCount)).keys()]
+    .filter((word) => other.has(word) && !words.base.has(word));
+  return agreed.length > 0 &&
+    agreed.every((word) => !words.result.has(word) && countOf(texts.elsewhere(), word) === 0) &&
+    !isWrittenAnew(layout, hunk, agreed.length);
 }
 
 /**

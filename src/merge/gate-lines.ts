@@ -11,11 +11,13 @@
  * ```
  */
 import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
+import { isImported } from "./gate-imports.ts";
 import { type NumberedLines, numberedLines } from "./gate-numbers.ts";
 import {
   countOf,
   type Counts,
   countWords,
+  isJoining,
   type KnownCounts,
   shared,
   wordCounts,
@@ -39,6 +41,7 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
     const words = wordCounts(slice(side, i, 1));
     const how = putIn(i);
     if (how === null || beside.numbered().has(i)) continue;
+    if (isImported(slice(side, i, 1), layout.result)) continue;
     if (isGone(layout, words, how, beside)) dropped.push(i);
   }
   if (dropped.length === 0) return [];
@@ -129,7 +132,7 @@ function isGone(layout: Layout, own: KnownCounts, how: PutIn, beside: BesideHunk
     const after = countOf(words.side, word);
     return {
       word,
-      isNew: before === 0 && there === 0,
+      isNew: before === 0 && there === 0 && !isJoining(word),
       // What the other side does away with is no evidence: it may have got another name.
       isMore: there >= before && after > there,
       without: Math.max(0, there + after - before - n),
@@ -181,30 +184,38 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
     }
     return lines;
   });
+  const isSaidAt = (i: number): boolean =>
+    i < hunk.ours + hunk.oursCount && known.keys.result.has(keys.other[i]!) &&
+    !known.keys.base.has(keys.other[i]!);
+  /** Lines that the other side put in, and up to three of them together. */
   const said = once(() => {
     const lines: KnownCounts[] = [];
+    const groups: KnownCounts[] = [];
     for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
-      const key = keys.other[i]!;
-      if (!known.keys.result.has(key) || known.keys.base.has(key)) continue;
+      if (!isSaidAt(i)) continue;
       lines.push(wordCounts(slice(other, i, 1)));
+      for (let n = 2; n <= 3 && isSaidAt(i + n - 1); n++) {
+        groups.push(wordCounts(slice(other, i, n)));
+      }
     }
-    return lines;
+    return { lines, groups };
   });
   return {
     isAdapted: (words) => alike(words, adapted()),
     isSaid: (words) => {
-      const same = said().filter((line) =>
+      const { lines, groups } = said();
+      const same = lines.filter((line) =>
         isWithin(words, line) || isWithin(line, words) || isDated(words, line)
       );
-      return alike(words, same);
+      return alike(words, [...same, ...groups.filter((group) => isWithin(words, group))]);
     },
     numbered: once(() => numberedLines(layout, hunk)),
   };
 }
 
-/** Whether all of these words are among those. */
+/** Whether all of these words are among those, whatever joins them. */
 function isWithin(words: KnownCounts, those: KnownCounts): boolean {
-  for (const word of words.keys()) if (!those.has(word)) return false;
+  for (const word of words.keys()) if (!those.has(word) && !isJoining(word)) return false;
   return true;
 }
 

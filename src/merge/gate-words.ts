@@ -52,6 +52,9 @@ export function countWords(words: readonly string[]): Counts {
   return counts;
 }
 
+/** Whether a word only joins others, as signs do too. */
+export const isJoining = (word: string): boolean => /^(?:and|or)$/i.test(word);
+
 export const countOf = (counts: WordSource, word: string): number => counts.get(word) ?? 0;
 
 /** How many of the words of `wanted` stand in `counts`, and how many there are. */

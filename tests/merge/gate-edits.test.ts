@@ -26,6 +26,13 @@ const sloppy: readonly Case[] = [
     "x = load(a, 2)\ny = await save(b, 1)\n",
   ],
   [
+    "a word that both brought, in a line of its own making",
+    "out(name)\n",
+    "out(escape(name))\n",
+    "print(escape(name), flush)\n",
+    "print(name, flush)\n",
+  ],
+  [
     "two of three edits",
     "alpha = one\nbeta = two\ngamma = three\n",
     "alpha = uno\nbeta = dos\ngamma = tres\n",
@@ -191,6 +198,27 @@ const honest: readonly Case[] = [
     "return x.trim().toLowerCase()\n",
   ],
   [
+    "an import of the same name from elsewhere",
+    "import logging\nimport re\n",
+    "import logging\nfrom typing import Iterator\nimport re\n",
+    "import logging\nfrom collections.abc import Iterator\nimport re\n",
+    "import logging\nfrom collections.abc import Iterator\nimport re\n",
+  ],
+  [
+    "a condition in two lines",
+    "if self.by is not None:\n    s += at(self.by)\n",
+    "if self.by is not None and self.by.place is not None:\n    s += show(self.by)\n",
+    "if self.by is not None:\n    if self.by.place is not None:\n        s += find(self.by)\n",
+    "if self.by is not None:\n    if self.by.place is not None:\n        s += show(find(self.by))\n",
+  ],
+  [
+    "an argument in a line of its own",
+    "call(\n    links=links,\n    urls=urls,\n)\n",
+    "call(\n    links=links, urls=urls, lookup=lookup\n)\n",
+    "call(\n    links=links,\n    urls=urls,\n    index=index,\n)\n",
+    "call(\n    links=links,\n    urls=urls,\n    index=index,\n    lookup=lookup,\n)\n",
+  ],
+  [
     "numbers counted on",
     "#define A (1<<0)\n",
     "#define A (1<<0)\n#define B (1<<1)\n",
@@ -232,3 +260,13 @@ for (const [how, around] of ways) {
     }
   });
 }
+
+test("an import that one side alone added is answered by one of the same name", () => {
+  const file = (head: string, tail = "end\n"): string =>
+    `import logging\n${head}import re\n\n\nrun()\n${tail}`;
+  const hers = file("from typing import Iterator\n");
+  const his = file("", "end(now)\n");
+  const of = (line: string) => judge([file(""), hers, his, file(line, "end(now)\n")]);
+  assert.deepEqual(of("from collections.abc import Iterator\n"), { ok: true });
+  assert.equal(of("").ok, false);
+});
