@@ -17,6 +17,7 @@ import { withoutBlanks } from "./gate-prepared.ts";
 import {
   countOf,
   type Counts,
+  type KnownCounts,
   shared,
   wordCounts,
   wordList,
@@ -36,6 +37,8 @@ export interface Cut {
 
 /** What stands in the place of lines has fewer words than this share of theirs: it isn't what became of them. */
 const INSTEAD = 0.25;
+/** So many lines of a place are compared with each other. */
+const COMPARISONS = 40_000;
 /** The same where one line stands for four or more. */
 const INSTEAD_OF_MANY = 0.5;
 
@@ -79,10 +82,15 @@ export function cutsOf(
         hasWord(want, i) && !known.got.has(wanted[i]!) && !isImported(slice(want, i, 1), have)
       ) lines.push(i);
     }
-    if (lines.length === 0) continue;
+    const put: KnownCounts[] = [];
+    for (let i = newAt; i < newAt + added; i++) {
+      if (!known.settled.has(got[i]!) && hasWord(have, i)) put.push(wordCounts(slice(have, i, 1)));
+    }
+    const cut = withoutAdapted(lines, (i) => wordCounts(slice(want, i, 1)), put);
+    if (cut.length === 0) continue;
     missing ??= missingWords();
     const lost: Counts = new Map();
-    const gone = lines.filter((i) => {
+    const gone = cut.filter((i) => {
       const before = total(lost);
       for (const word of wordList(slice(want, i, 1))) {
         if (countOf(lost, word) < countOf(missing!, word)) lost.set(word, countOf(lost, word) + 1);
@@ -96,11 +104,9 @@ export function cutsOf(
     if (touches && gone.length === 1) continue;
     const instead: Counts = new Map();
     let newLines = 0;
-    for (let i = newAt; i < newAt + added; i++) {
-      if (known.settled.has(got[i]!) || !hasWord(have, i)) continue;
-      const line = slice(have, i, 1);
-      add(instead, line);
-      const like = shared(wordCounts(line), settled);
+    for (const line of put) {
+      for (const [word, n] of line) instead.set(word, countOf(instead, word) + n);
+      const like = shared(line, settled);
       if (like.found * 2 < like.total) newLines++;
     }
     const share = newLines * 4 <= gone.length ? INSTEAD_OF_MANY : INSTEAD;
@@ -114,6 +120,29 @@ export function cutsOf(
     });
   }
   return cuts;
+}
+
+/**
+ * The lines for which none of those put in stands, adapted: half of whose words are the line's, a third of the line's
+ * at least, with one that the line hasn't.
+ */
+function withoutAdapted(
+  lines: readonly number[],
+  wordsOf: (line: number) => KnownCounts,
+  put: readonly KnownCounts[],
+): number[] {
+  if (lines.length * put.length > COMPARISONS) return [...lines];
+  const left = new Set(put);
+  return lines.filter((line) => {
+    const words = wordsOf(line);
+    for (const one of left) {
+      const { found, total } = shared(one, words);
+      if (found * 2 < total || found === total || found * 3 < shared(words, words).total) continue;
+      left.delete(one);
+      return false;
+    }
+    return true;
+  });
 }
 
 /** Two sides' texts merged, whatever is in conflict. */

@@ -2,7 +2,6 @@
  * The hunks of a merge, one by one: which of a side's are gone from the result, and where in the result
  * they belong.
  */
-import { Buffer } from "node:buffer";
 import {
   hasWord,
   type Layout,
@@ -15,10 +14,10 @@ import {
   slice,
 } from "./gate-layout.ts";
 import { countOf, type Counts, wordCounts } from "./gate-words.ts";
+import { bringsNames, isAnswered, isBase } from "./gate-answers.ts";
 import { isImported } from "./gate-imports.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
-import { inNumbers, isHunkNumberAnswered } from "./gate-numbers.ts";
-import { isContained } from "./gate-tokens.ts";
+import { inNumbers, numberedLines } from "./gate-numbers.ts";
 import { undoneDeletions, undoneEdits } from "./gate-undone.ts";
 import type { Texts } from "./survival.ts";
 import type { Hunk } from "./text/hunks.ts";
@@ -38,7 +37,10 @@ export function lostHunks(texts: Texts): LostHunk[] {
     );
   });
   const told = [...lost];
-  for (const edit of undoneEdits(layout)) if (!isToldOf(told, edit)) told.push(edit);
+  const size = ({ first, last }: LostHunk): number => last - first;
+  for (const edit of undoneEdits(layout).sort((a, b) => size(b) - size(a))) {
+    if (!isToldOf(told, edit)) told.push(edit);
+  }
   return [...told, ...back];
 }
 
@@ -78,78 +80,6 @@ export function missingPlaces(texts: Texts): Place[] {
     .map((hunk) => lostAt(layout, hunk).place);
 }
 
-const answered = new WeakMap<Layout, ReadonlySet<Hunk>>();
-
-/**
- * Conflicts that are no one's loss, whichever answer was given: in which the sides differ in nothing but numbers (but
- * for the old ones), or in which the other side did all that the side did.
- */
-function answeredHunks(layout: Layout): ReadonlySet<Hunk> {
-  let found = answered.get(layout);
-  if (!found) {
-    const { base, other, side } = layout;
-    const isAnswer = (hunk: Hunk): boolean =>
-      inNumbers(layout, hunk) && !isBase(layout, hunk) || isHunkNumberAnswered(layout, hunk) ||
-      bringsNames(layout, hunk) ||
-      isContained(
-        slice(base, hunk.base, hunk.baseCount),
-        slice(other, hunk.ours, hunk.oursCount),
-        slice(side, hunk.theirs, hunk.theirsCount),
-      );
-    found = new Set(layout.aligned.filter((hunk) => hunk.take === "conflict" && isAnswer(hunk)));
-    answered.set(layout, found);
-  }
-  return found;
-}
-
-/** Whether all conflicts that a hunk is made of are. */
-function isAnswered(layout: Layout, { take, theirs, theirsCount }: Hunk): boolean {
-  if (take !== "conflict") return false;
-  const found = answeredHunks(layout);
-  if (found.size === 0) return false;
-  const parts = layout.aligned.filter((part) =>
-    part.take !== "ours" && part.theirs <= theirs + theirsCount &&
-    part.theirs + part.theirsCount >= theirs
-  );
-  return parts.length > 0 && parts.every((part) => found.has(part));
-}
-
-/**
- * The text of the side where a question is answered: with what stood there, and with the other side's answer. Null
- * when there is no such question.
- */
-export function withAnswers(texts: Texts): { old: Uint8Array; other: Uint8Array } | null {
-  const layout = layOut(texts);
-  const found = layout.aligned.filter((hunk) => answeredHunks(layout).has(hunk));
-  if (found.length === 0) return null;
-  const put = (answer: (hunk: Hunk) => Uint8Array): Uint8Array => {
-    const parts: Uint8Array[] = [];
-    let at = 0;
-    for (const hunk of found) {
-      parts.push(texts.side.subarray(layout.side.starts[at], layout.side.starts[hunk.theirs]));
-      parts.push(answer(hunk));
-      at = hunk.theirs + hunk.theirsCount;
-    }
-    parts.push(texts.side.subarray(layout.side.starts[at]));
-    return Buffer.concat(parts);
-  };
-  return {
-    old: put((hunk) => slice(layout.base, hunk.base, hunk.baseCount)),
-    other: put((hunk) => slice(layout.other, hunk.ours, hunk.oursCount)),
-  };
-}
-
-/** The place shows what stood there before either side. */
-function isBase(layout: Layout, hunk: Hunk): boolean {
-  const { from, to } = placeOf(layout, hunk);
-  const { base, result } = layout.keys;
-  if (to - from !== hunk.baseCount) return false;
-  for (let i = 0; i < hunk.baseCount; i++) {
-    if (result[from + i] !== base[hunk.base + i]) return false;
-  }
-  return true;
-}
-
 /** A hunk that only the side changed: the other side's lines are what the base has. */
 function isUndone(layout: Layout, hunk: Hunk): boolean {
   if (bringsNames(layout, hunk)) return false;
@@ -158,7 +88,11 @@ function isUndone(layout: Layout, hunk: Hunk): boolean {
   const touched = layout.edits.some(({ at, removed }) => at <= to && at + removed >= from);
   if (!touched && isUntouched(layout, hunk)) return true;
 
-  const { missing, present, removed, back } = linesOf(layout, hunk);
+  const lines = linesOf(layout, hunk);
+  const { removed, back } = lines;
+  const renumbered = lines.missing.length > 0 ? numberedLines(layout, hunk) : new Set<number>();
+  const missing = lines.missing.filter((line) => !renumbered.has(line));
+  const present = lines.present + renumbered.size;
   if (missing.length === 0 && present > 0) return false;
   // Lines that had to go, and did nothing else, are all back.
   if (missing.length === 0) return removed.length > 0 && back.length === removed.length;
@@ -173,16 +107,6 @@ function isUndone(layout: Layout, hunk: Hunk): boolean {
   // Nothing was replaced: what was put in is gone, and something else stands beside its place.
   if (removed.length === 0) return present === 0 && trace === false;
   return present === 0 ? back.length === removed.length : back.length > 0;
-}
-
-/** The hunk does no more than to bring in names that the result has brought in too. */
-function bringsNames(layout: Layout, hunk: Hunk): boolean {
-  for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
-    if (hasWord(layout.side, i) && !isImported(slice(layout.side, i, 1), layout.result)) {
-      return false;
-    }
-  }
-  return hunk.theirsCount > 0 && hunk.baseCount === 0;
 }
 
 /** The place shows exactly the old lines, and none of the new ones stand anywhere. */

@@ -33,8 +33,8 @@ const BYTES = 1_000_000;
 const plain = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
 
-/** Numbers, and ranges of them: `1.2`, `2021-2024`. */
-const PLAIN = /\d+(?:\.\d+)*(?:(?:-|\xe2\x80[\x93\x94])\d+(?:\.\d+)*)*/g;
+/** Numbers, ranges of them, and days: `1.2`, `2021-2024`, `11/2026`. */
+const PLAIN = /\d+(?:\.\d+)*(?:(?:[-/]|\xe2\x80[\x93\x94])\d+(?:\.\d+)*)*/g;
 /** The years of a copyright notice: `2021, 2023 - present`. */
 const YEARS = new RegExp(
   "(?<=(?:copyright|\\(c\\)|\\xc2\\xa9)[^\\n\\d]*)(?:19|20)\\d\\d" +
@@ -115,19 +115,44 @@ export function isNumberedOn(base: Uint8Array, both: Uint8Array, result: Uint8Ar
     got!.every((line, i) => line === wanted![i] || !known.has(line));
 }
 
+/** Of a place so many lines are compared with each other, number by number. */
+const RENUMBERED = 100;
+
 /** Lines of a side's text, 0-based. */
 export type NumberedLines = ReadonlySet<number>;
 
-/** Lines of the side's that give a name a number, where the other side gives it another, and the result any. */
+/**
+ * Lines of the side's that give a name a number, where the other side gives it another, and the result any; and those
+ * that stand there with numbers that nobody gave.
+ */
 export function numberedLines(layout: Layout, hunk: Hunk): NumberedLines {
   const { from, to } = placeOf(layout, hunk);
+  const found = renumberedLines(layout, hunk);
   const others = keysOf(layout.other, hunk.ours, hunk.ours + hunk.oursCount);
   const results = keysOf(layout.result, from, to);
-  const found = new Set<number>();
   for (const [key, lines] of keysOf(layout.side, hunk.theirs, hunk.theirs + hunk.theirsCount)) {
     const [own, other] = [lines[0]!, others.get(key)?.[0]];
     if (lines.length > 1 || other === undefined || !results.has(key)) continue;
     if (differInNumbers(bareLine(layout.other, other), bareLine(layout.side, own))) found.add(own);
+  }
+  return found;
+}
+
+function renumberedLines(layout: Layout, hunk: Hunk): Set<number> {
+  const { keys, known, side, result } = layout;
+  const { from, to } = placeOf(layout, hunk);
+  const own: number[] = [];
+  for (let i = from; i < to && own.length < RENUMBERED; i++) {
+    const key = keys.result[i]!;
+    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    if (numbersOf(slice(result, i, 1)).length > 0) own.push(i);
+  }
+  const found = new Set<number>();
+  if (own.length === 0 || hunk.theirsCount > RENUMBERED) return found;
+  for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
+    const line = slice(side, i, 1);
+    if (known.keys.result.has(keys.side[i]!) || numbersOf(line).length === 0) continue;
+    if (own.some((n) => differInNumbers(line, slice(result, n, 1)))) found.add(i);
   }
   return found;
 }

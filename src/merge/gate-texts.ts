@@ -2,7 +2,8 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../git/types.ts";
 import { isRegular, type Version } from "./entry.ts";
-import { lostHunks, missingPlaces, undoneLines, withAnswers } from "./gate-hunks.ts";
+import { withAnswers } from "./gate-answers.ts";
+import { lostHunks, missingPlaces, undoneLines } from "./gate-hunks.ts";
 import { isLaidOutAnew, isLayout, isSpacing, type LostHunk, type Place } from "./gate-layout.ts";
 import { hasNul } from "./similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
@@ -24,7 +25,7 @@ export function findTextLoss(
   conflicted: boolean,
   unchanged: boolean,
 ): TextLoss | null {
-  const answers = conflicted ? withAnswers(texts) : null;
+  const answers = withAnswers(texts);
   const kept = answers ? keptOf(texts, answers) : wordsKept(texts);
   if (kept === null) {
     const { base, side } = texts;

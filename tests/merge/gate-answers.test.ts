@@ -73,6 +73,18 @@ describe("a number that both sides raised alike", () => {
   });
 });
 
+describe("a number that one side changed", () => {
+  const file = (n: number, end = "end()\n"): string =>
+    `start\nrun --concurrency ${n}\nfiller\nfiller\nfiller\n${end}`;
+
+  test("may be another one in the merge, but not the old one", () => {
+    const of = (n: number) =>
+      judge([file(100), file(150), file(100, "end(1)\n"), file(n, "end(1)\n")]);
+    for (const n of [150, 200]) assert.deepEqual(of(n), { ok: true });
+    assert.equal(of(100).ok, false);
+  });
+});
+
 describe("of layout alone", () => {
   const minor: readonly (readonly [name: string, base: string, hers: string, his: string])[] = [
     ["a blank line", "a()\nb()\n", "a()\n\nb()\n", "a()\nx()\nb()\n"],

@@ -119,6 +119,13 @@ const honest: readonly Case[] = [
     `x\n\nimport b\n${twice}\ny\n\nz\n\nend two\n`,
   ],
   [
+    "a line beside a conflict that was adapted to how it was settled",
+    "p = cut(file, 2)\nq = old()\nr = 1\ns = this.lazy.real.object(this.lazy.init, name, args)\nt = twice\nend()\n",
+    "p = cut(file, 4)\nq = old()\nr = 1\ns = this.lazy.real.object(this.lazy.init, name, args)\nt = twice\nend()\n",
+    "p = cut(file, 3)\nq = new()\nr = 1\ns = this.lazy.real.object(this.lazy.init, name, args)\nt = twice\nend()\n",
+    "p = cut(file, 3)\nq = new()\nr = 1\ns = this.initialized(name, args)\nt = twice\nend()\n",
+  ],
+  [
     "the line beside a conflict, which settling it made needless",
     "a = 1\nif scheme is None:\n    scheme = get()\nrun()\nend()\n",
     "a = 1\nif scheme is None:\n    scheme = take()\nrun()\nend()\n",

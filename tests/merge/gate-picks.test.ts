@@ -25,6 +25,7 @@ describe("either of two answers to one question passes:", () => {
       `rev: ${"b1".repeat(20)}\n`,
       `rev: ${"c1".repeat(20)}\n`,
     ],
+    ["months", "end = '11/2025'\n", "end = '02/2029'\n", "end = '11/2027'\n"],
     ["a limit both put in", "z\n", "z\nfoo: 30s\n", "z\nfoo: 45s\n"],
     ["a dependency both put in", "z\n", 'z\n"foo": "^1.2.0"\n', 'z\n"foo": "^1.3.0-rc.1"\n'],
   ] as const;
