@@ -29,8 +29,10 @@ export function importedNames(line: Uint8Array): string[] {
   for (const form of FORMS) {
     const names = form.exec(text)?.[1];
     if (names === undefined) continue;
-    return names.split(/[{},]/).map((name) => name.trim().split(/\s+|:\s*/).at(-1)!)
+    const all = names.split(/[{},]/).map((name) => name.trim().split(/\s+|:\s*/).at(-1)!)
       .filter((name) => name !== "");
+    // Everything there is has no name.
+    return all.includes("*") ? [] : all;
   }
   return [];
 }

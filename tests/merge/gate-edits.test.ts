@@ -1,6 +1,8 @@
 /** Conflicts of lines that both sides edited: what of either's edit may be missing, and what is an answer. */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { describe, test } from "node:test";
+import { importedNames } from "../../src/merge/gate-imports.ts";
 import { judge, within } from "./settled.ts";
 
 type Case = readonly [name: string, base: string, hers: string, his: string, result: string];
@@ -269,4 +271,24 @@ test("an import that one side alone added is answered by one of the same name", 
   const of = (line: string) => judge([file(""), hers, his, file(line, "end(now)\n")]);
   assert.deepEqual(of("from collections.abc import Iterator\n"), { ok: true });
   assert.equal(of("").ok, false);
+});
+
+test("the names that a line brings in", () => {
+  const lines: readonly (readonly [string, readonly string[]])[] = [
+    ["from typing import Iterator", ["Iterator"]],
+    ["from x import (a, b as c)  # both", ["a", "c"]],
+    ['import { a, b as c } from "x";', ["a", "c"]],
+    ['import D, { type a } from "x"', ["D", "a"]],
+    ["const { a, b: c } = require('x')", ["a", "c"]],
+    ["use App\\Foo\\Bar;", ["Bar"]],
+    ["use a::b::C as D;", ["D"]],
+    ["import a.b.C;", ["C"]],
+    ["from x import *", []],
+    ["import * as x from './x'", ["x"]],
+    ["import './side-effect'", []],
+    ["x = load(a)", []],
+  ];
+  for (const [line, names] of lines) {
+    assert.deepEqual(importedNames(Buffer.from(`${line}\n`)), names, line);
+  }
 });
