@@ -40,7 +40,7 @@ export interface FileSystem<Site extends string = string> {
   /** Null where there is nothing by that name. */
   lstat(path: string): FileStat | null;
   fstat(fd: Descriptor): FileStat;
-  /** O_RDONLY | O_NOFOLLOW. */
+  /** O_RDONLY | O_NOFOLLOW | O_NONBLOCK: at once, also where a FIFO has no writer. */
   openRead(path: string): Descriptor;
   /**
    * Everything from the start; at most `limit` bytes plus one, so that too much is noticed. `size` is
@@ -91,6 +91,7 @@ export type SyncRequest<Site extends string = string> = SyncTarget & { readonly 
 
 const NOFOLLOW = constants.O_NOFOLLOW ?? 0;
 const DIRECTORY = constants.O_DIRECTORY ?? 0;
+const READ = constants.O_RDONLY | NOFOLLOW | (constants.O_NONBLOCK ?? 0);
 const CREATE = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | NOFOLLOW;
 
 /** The real file system. */
@@ -103,7 +104,7 @@ export const nodeFiles: FileSystem = {
     return stat === undefined ? null : toStat(stat);
   },
   fstat: (fd) => toStat(fs.fstatSync(fd, { bigint: true })),
-  openRead: (path) => retried(() => fs.openSync(path, constants.O_RDONLY | NOFOLLOW)),
+  openRead: (path) => retried(() => fs.openSync(path, READ)),
   readAll(fd, size, limit) {
     let buffer = new Uint8Array(Math.min(size, limit) + 1);
     let length = 0;
@@ -148,7 +149,7 @@ export const nodeFiles: FileSystem = {
     // is waited for. The second descriptor is there before: it will be told of errors meanwhile.
     fs.ftruncateSync(fd, 0);
     writeWhole(fd, bytes);
-    const toSync = retried(() => fs.openSync(path, constants.O_RDONLY | NOFOLLOW));
+    const toSync = retried(() => fs.openSync(path, READ));
     fs.closeSync(fd);
     return toSync;
   },

@@ -159,6 +159,11 @@ export interface DeadLetters {
     queue: string,
     which?: { failedIds?: readonly string[]; before?: number },
   ): Promise<number>;
+  /**
+   * Names of queues that are gone and have left dead letters, where the backend can have such: an older
+   * version, killed while it removed a queue, left them. They are listed, shown and pruned by that name.
+   */
+  left?(): Promise<string[]>;
 }
 
 /**

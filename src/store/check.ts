@@ -62,7 +62,7 @@ function audit(context: StoreContext): CheckReport {
       message: `${orphans} objects belong to nothing; agentq store gc removes them`,
     });
   }
-  findings.push(...auditText(context), ...auditNamespace(context));
+  findings.push(...auditFailed(context, state), ...auditText(context), ...auditNamespace(context));
   return {
     storeId: state.storeId,
     revision: state.revision,
@@ -73,6 +73,20 @@ function audit(context: StoreContext): CheckReport {
     findings,
     sound: findings.every(({ level }) => level !== "error"),
   };
+}
+
+/** Dead letters that a removal has left which an older version didn't end. */
+function auditFailed({ paths }: StoreContext, { queues, failed }: StoreState): CheckFinding[] {
+  const left = new Map<string, number>();
+  for (const { queue } of failed.values()) {
+    if (!queues.has(queue)) left.set(queue, (left.get(queue) ?? 0) + 1);
+  }
+  return [...left].map(([queue, count]) => ({
+    level: "warning",
+    path: paths.state,
+    message: `${count === 1 ? "a dead letter is" : `${count} dead letters are`} of the queue ` +
+      `${queue}, which was removed; agentq queue failed prune ${queue} removes them`,
+  }));
 }
 
 function auditText(context: StoreContext): CheckFinding[] {
@@ -88,9 +102,9 @@ export function nameTwice({ paths, platform, policy, limits }: StoreContext): st
   return duplicateName(decode(bytes));
 }
 
-/** Whoever else looks is refused too, unlike where something merely ran out here. */
+/** Whoever else looks fails too, unlike where something merely ran out here. */
 function isDenied({ details }: AgentqError): boolean {
-  return details?.errno === "EACCES" || details?.errno === "EPERM";
+  return details?.errno === "EACCES" || details?.errno === "EPERM" || details?.errno === "EIO";
 }
 
 function auditNamespace(context: StoreContext): CheckFinding[] {

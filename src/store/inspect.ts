@@ -8,7 +8,7 @@ import { type AgentqError, isAgentqError } from "../errors.ts";
 import { eachMessage, makeClaim, makeReceipt } from "./claims.ts";
 import { assertId, assertQueueName } from "./names.ts";
 import { oldestPending } from "./operations/claim.ts";
-import { readObject } from "./payload.ts";
+import { isReadFault, readObject } from "./payload.ts";
 import { compareReferences, getSlot, type StoreState } from "./state.ts";
 import { admit } from "./admission.ts";
 import type { StoreContext } from "./transaction.ts";
@@ -44,20 +44,30 @@ function mayBeARename(error: unknown): boolean {
 
 type PayloadReader = (object: Token) => Uint8Array | AgentqError;
 
-/** Reads payloads that a state refers to; starts over when they were collected under our hands. */
+/**
+ * Reads payloads that a state refers to; starts over when they were collected under our hands, keeping what
+ * was read, since an object never changes.
+ */
 export function readPayload<T>(
   context: StoreContext,
   view: (state: StoreState, read: PayloadReader) => T,
 ): T {
   const { platform, paths, policy, limits } = context;
+  const known = new Map<Token, Uint8Array>();
   for (let tries = 1;; tries++) {
     const state = readState(context);
     const { revision } = state;
     let unreadable = false;
     const result = view(state, (object) => {
+      const before = known.get(object);
+      if (before !== undefined) return before;
       try {
-        return readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
+        const bytes = readObject(platform.files, paths, object, policy, limits.maxPayloadBytes);
+        known.set(object, bytes);
+        return bytes;
       } catch (error) {
+        // Who only looks is told which one the disk can't read, and sees the rest.
+        if (isReadFault(error)) return error as AgentqError;
         if (!isAgentqError(error, "payload-unreadable")) throw error;
         unreadable = true;
         return error;
@@ -94,7 +104,23 @@ export async function messages(
   context: StoreContext,
   filter: MessageFilter = {},
 ): Promise<MessageInfo[]> {
-  const found = [...eachMessage(readState(context), filter.queue)]
+  return chosen(readState(context), filter);
+}
+
+/** The same with their payloads, all from one state. */
+export async function readMessages(
+  context: StoreContext,
+  filter: MessageFilter = {},
+): Promise<{ message: MessageInfo; claim: Claim }[]> {
+  return readPayload(context, (state, read) =>
+    chosen(state, filter).map((message) => {
+      const { receipt, reference } = message;
+      return { message, claim: makeClaim(receipt, reference, read(reference.object)) };
+    }));
+}
+
+function chosen(state: StoreState, filter: MessageFilter): MessageInfo[] {
+  const found = [...eachMessage(state, filter.queue)]
     .filter((message) => filter.state === undefined || message.state === filter.state)
     .sort((a, b) => compareReferences(a.reference, b.reference));
   return filter.limit === undefined ? found : found.slice(0, filter.limit);

@@ -147,7 +147,7 @@ function makeObjectDirectory(files: FileSystem<StoreSite>, directory: string): v
  * Reads one payload whole. `payload-unreadable` when the object is missing, damaged or swapped for
  * something else. What is a fault of the surroundings, strikes many and can be put right is thrown as
  * it is: wrong permissions (`mode-unsupported`), another owner (`identity-changed`), and `io-error`
- * when this process merely couldn't read it (EMFILE, EACCES, …).
+ * when it merely couldn't be read now (EMFILE, EACCES, EIO, …).
  */
 export function readObject(
   files: FileSystem<StoreSite>,
@@ -162,8 +162,7 @@ export function readObject(
   } catch (error) {
     if (isOfTheSurroundings(error)) throw error;
     const errno = error instanceof AgentqError ? error.details?.errno : errnoOf(error);
-    // A bad sector won't heal, and must not block the messages behind it.
-    const lasting = errno === undefined || errno === "ENOENT" || errno === "EIO";
+    const lasting = errno === undefined || errno === "ENOENT";
     if (error instanceof AgentqError && error.code === "io-error" && !lasting) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     throw new AgentqError("payload-unreadable", `the payload can't be read: ${reason}`, {
@@ -171,6 +170,11 @@ export function readObject(
       details: { object, ...(errno === undefined ? {} : { errno }) },
     });
   }
+}
+
+/** The disk can't read it just now, or never again: a bad sector, a cable, a network gone. */
+export function isReadFault(error: unknown): boolean {
+  return isAgentqError(error, "io-error") && error.details?.errno === "EIO";
 }
 
 /** Modes and owners are what a whole tree of files loses at once: by a copy, a restore, a chmod -R. */

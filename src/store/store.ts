@@ -1,11 +1,18 @@
 /** A store as its users hold it: every operation bound to one opened context. */
 import { check } from "./check.ts";
 import { gc } from "./gc.ts";
-import { messages, peek, snapshot } from "./inspect.ts";
+import { messages, peek, readMessages, snapshot } from "./inspect.ts";
 import { openContext } from "./open.ts";
 import { claim, renew } from "./operations/claim.ts";
 import { enqueueMany } from "./operations/enqueue.ts";
-import { listFailed, pruneFailed, retryFailed, showFailed } from "./operations/failed.ts";
+import {
+  listFailed,
+  pruneFailed,
+  pruneFailedOf,
+  readFailed,
+  retryFailed,
+  showFailed,
+} from "./operations/failed.ts";
 import { ack, quarantine, release, requeue } from "./operations/finish.ts";
 import { finishAndClaim } from "./operations/turn.ts";
 import { migrate } from "./operations/migrate.ts";
@@ -33,7 +40,8 @@ export async function openStore(root: string, options: StoreOptions = {}): Promi
       const entry = encoding === undefined ? { id, payload } : { id, payload, encoding };
       return (await enqueueMany(context, queue, [entry]))[0]!;
     },
-    enqueueMany: (queue, entries) => enqueueMany(context, queue, entries),
+    enqueueMany: (queue, entries, enqueueOptions) =>
+      enqueueMany(context, queue, entries, enqueueOptions),
     claim: (queue, claimOptions) => claim(context, queue, claimOptions),
     finishAndClaim: (queue, endings, claimOptions) =>
       finishAndClaim(context, queue, endings, claimOptions),
@@ -50,11 +58,15 @@ export async function openStore(root: string, options: StoreOptions = {}): Promi
     snapshot: () => snapshot(context),
     messages: (filter) => messages(context, filter),
     peek: (queue, peekOptions) => peek(context, queue, peekOptions),
+    read: (filter) => readMessages(context, filter),
     failed: {
       list: () => listFailed(context),
       show: (failedId) => showFailed(context, failedId),
-      retry: (failedId) => retryFailed(context, failedId),
+      read: (filter) => readFailed(context, filter),
+      retry: async (failedId) => (await retryFailed(context, [failedId]))[0]!,
+      retryMany: (failedIds, admit) => retryFailed(context, failedIds, admit),
       prune: (failedIds) => pruneFailed(context, failedIds),
+      pruneQueue: (queue, failedIds) => pruneFailedOf(context, queue, failedIds),
     },
     check: () => check(context),
     gc: () => gc(context),

@@ -10,7 +10,7 @@
  * The rename is the only commit point; success is reported only after the parent's sync, which is what
  * makes it last. Transactions of one process take turns, in order; readers see files.
  */
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import type { FileStat } from "../platform/files.ts";
 import { admit, bytesToKnow, type KnownState } from "./admission.ts";
@@ -161,6 +161,16 @@ async function runLocked<T>(
   context.trusted = { stateFile, bytes: bytesToKnow(pieces), state };
   await collect(context, released, stateFile.dev);
   return result;
+}
+
+/** A payload under the lock, or why it will never be read. */
+export function readOrWhyNot(transaction: Transaction, object: Token): Uint8Array | AgentqError {
+  try {
+    return transaction.readObject(object);
+  } catch (error) {
+    if (!isAgentqError(error, "payload-unreadable")) throw error;
+    return error;
+  }
 }
 
 function assertWithinLimits(

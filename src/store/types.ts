@@ -164,6 +164,21 @@ export interface StorePlatform {
   readonly sleep: (ms: number) => Promise<void>;
 }
 
+/** What `removeQueue` removed. */
+export interface RemovedQueues {
+  /** Names, sorted, those too of which nothing but dead letters was left. */
+  readonly queues: string[];
+  /** Unacknowledged messages. */
+  readonly messages: number;
+  readonly failed: number;
+}
+
+/** A dead letter with its payload. */
+export interface ShownFailed {
+  readonly entry: FailedEntry;
+  readonly claim: Claim;
+}
+
 export interface ClaimOptions {
   /** This message and no other. One that is claimed already is returned as it is. */
   id?: string;
@@ -173,6 +188,11 @@ export interface ClaimOptions {
   count?: number;
   /** Kept with each claimed reference, at most 1 KiB as JSON. A function is asked under the lock. */
   owner?: Json | (() => Json);
+  /**
+   * Asked under the lock about each of the oldest that would be handed out: why it can't be used, or null.
+   * Then it goes to the dead letters in the same commit, and the next is taken. Not asked about those named.
+   */
+  unfit?: (claim: Claim) => string | null;
 }
 
 /** How one claim ends; the same as `ack`, `requeue`, `release` and `quarantine` by themselves. */
@@ -229,8 +249,15 @@ export interface Store {
     payload: Json | PreparedPayload,
     options?: { encoding?: string },
   ): Promise<Receipt>;
-  /** The same for many entries of one queue, in one commit, ordered as given. */
-  enqueueMany(queue: string, entries: readonly EnqueueEntry[]): Promise<Receipt[]>;
+  /**
+   * The same for many entries of one queue, in one commit, ordered as given. With `existing` a queue that
+   * isn't there is `queue-not-found`; otherwise it is made.
+   */
+  enqueueMany(
+    queue: string,
+    entries: readonly EnqueueEntry[],
+    options?: { existing?: boolean },
+  ): Promise<Receipt[]>;
   /** Oldest pending → claimed. */
   claim(queue: string, options?: ClaimOptions): Promise<Claim[]>;
   /**
@@ -244,9 +271,12 @@ export interface Store {
   ): Promise<FinishedAndClaimed>;
   /**
    * Replaces the owner note of claims that the receipts still hold (`stale-generation` otherwise). A
-   * function is asked under the lock.
+   * function is asked under the lock for each, with the note that it has.
    */
-  renew(receipts: readonly Receipt[], owner: Json | (() => Json)): Promise<Receipt[]>;
+  renew(
+    receipts: readonly Receipt[],
+    owner: Json | ((note: Json | null) => Json),
+  ): Promise<Receipt[]>;
   /** Replaces a claim's payload by what `fn` makes of it, outside the lock; the generation stays. */
   migrate(
     claim: Claim,
@@ -273,8 +303,11 @@ export interface Store {
 
   /** Registers an empty queue; true when it wasn't there. */
   createQueue(queue: string): Promise<boolean>;
-  /** Removes a queue and its messages (with `tree`, also those below it); says how many were unacked. */
-  removeQueue(queue: string, options?: { tree?: boolean }): Promise<number>;
+  /**
+   * Removes a queue, its messages and its dead letters (with `tree`, also those below it), in one commit.
+   * Where nothing of that name is there, nothing is removed.
+   */
+  removeQueue(queue: string, options?: { tree?: boolean }): Promise<RemovedQueues>;
   /** Drops a queue's pending messages (and, with `claimed`, claims too); says how many. */
   clear(queue: string, options?: { claimed?: boolean }): Promise<number>;
   listQueues(prefix?: string): Promise<string[]>;
@@ -291,13 +324,28 @@ export interface Store {
     options?: { count?: number; id?: string; ids?: readonly string[] },
   ): Promise<Claim[]>;
 
+  /** Messages with their payloads, all from one state; changes nothing and takes no lock. */
+  read(filter?: MessageFilter): Promise<{ message: MessageInfo; claim: Claim }[]>;
+
   readonly failed: {
     list(): Promise<FailedEntry[]>;
-    show(failedId: string): Promise<{ entry: FailedEntry; claim: Claim }>;
+    show(failedId: string): Promise<ShownFailed>;
+    /** Those of one queue, or all, with their payloads, from one state, oldest first. */
+    read(filter?: { queue?: string; limit?: number }): Promise<ShownFailed[]>;
     /** Failed → pending at the end of its queue, attempts 0. `already-exists` when its id is pending. */
     retry(failedId: string): Promise<Receipt>;
-    /** Removes dead letters (all, or those named); says how many. */
+    /**
+     * The same for several, all or none, in one commit. `admit` sees each under the lock and throws what
+     * refuses it.
+     */
+    retryMany(
+      failedIds: readonly string[],
+      admit?: (letter: ShownFailed) => void,
+    ): Promise<Receipt[]>;
+    /** Removes dead letters (all, or those named, `not-found` otherwise); says how many. */
     prune(failedIds?: readonly string[]): Promise<number>;
+    /** Removes one queue's, or those of the named that are there; says how many. */
+    pruneQueue(queue: string, failedIds?: readonly string[]): Promise<number>;
   };
 
   check(): Promise<CheckReport>;

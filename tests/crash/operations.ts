@@ -132,12 +132,16 @@ export const OTHER_OPERATIONS: Readonly<Record<string, Operation>> = {
   }),
   clear: on((store) => store.clear("jobs", { claimed: true })),
   "create queue": on((store) => store.createQueue("more")),
-  "remove queue": on((store) => store.removeQueue("jobs")),
+  // With what is below it and the dead letters of both: one commit.
+  "remove queue": on((store) => store.removeQueue("jobs", { tree: true })),
   "failed retry": on(async (store) => {
     const [entry] = await store.failed.list();
     if (entry !== undefined) await store.failed.retry(entry.failedId);
   }),
   "failed prune": on((store) => store.failed.prune()),
+  "claim past what can't be used": on((store) =>
+    store.claim("jobs", { unfit: ({ receipt }) => receipt.id === "m0" ? "broken" : null })
+  ),
   "recover and enqueue": {
     prepare: plantStaleLock,
     async run(world) {
@@ -205,7 +209,10 @@ export const THOROUGH_GC: Operation = {
   run: OPERATIONS.gc!.run,
 };
 
-/** A store with something of everything: pending, claimed, pending beside claimed, failed, an orphan. */
+/**
+ * A store with something of everything: pending, claimed, pending beside claimed, failed, a queue below with
+ * a dead letter of its own, an orphan.
+ */
 export async function populated(world: World): Promise<void> {
   await initStore(ROOT, options(world));
   const store = await openStore(ROOT, options(world));
@@ -216,6 +223,10 @@ export async function populated(world: World): Promise<void> {
   await store.quarantine(bad!.receipt, { reason: "bad" });
   await store.claim("jobs", { id: "c1" });
   await store.enqueue("jobs", "c1", { n: 1 });
+  await store.enqueue("jobs/more", "bad", { n: 3 });
+  const [nested] = await store.claim("jobs/more", { id: "bad" });
+  await store.quarantine(nested!.receipt, { failedId: "nested", reason: "bad" });
+  await store.enqueue("jobs/more", "n1", { n: 4 });
   const orphan = `${ROOT}/.fs-safe-queue-v2/objects/${"e".repeat(32)}`;
   world.disk.files.mkdir("", orphan, 0o700);
   world.disk.files.close(world.disk.files.create("", `${orphan}/payload.json`, 0o600));

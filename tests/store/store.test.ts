@@ -284,6 +284,58 @@ describe("dead letters", () => {
     assert.equal((await store.check()).orphans, 0);
   });
 
+  test("go with their queue in one commit, and by its name where it is gone already", async () => {
+    const store = await newStore();
+    for (const queue of ["jobs", "jobs/more", "jobs2"]) {
+      await store.enqueue(queue, "a", queue);
+      const [claim] = await store.claim(queue);
+      await store.quarantine(claim!.receipt, { failedId: queue.replace("/", "-"), reason: "x" });
+      await store.enqueue(queue, "b", queue);
+    }
+    const { revision } = await store.snapshot();
+    assert.deepEqual(await store.removeQueue("jobs", { tree: true }), {
+      queues: ["jobs", "jobs/more"],
+      messages: 2,
+      failed: 2,
+    });
+    assert.equal((await store.snapshot()).revision, String(BigInt(revision) + 1n));
+    assert.deepEqual((await store.failed.list()).map(({ failedId }) => failedId), ["jobs2"]);
+
+    // As an older version left it when it was killed between its two commits.
+    const path = join(store.root, ".fs-safe-queue-v2", "state.json");
+    const state = JSON.parse(readFileSync(path, "utf8"));
+    delete state.queues.jobs2;
+    writeFileSync(path, JSON.stringify(state), { mode: 0o600 });
+    const { findings, sound } = await store.check();
+    assert.ok(sound);
+    assert.match(findings.map(({ message }) => message).join(), /queue jobs2, which was removed/);
+    assert.deepEqual(await store.removeQueue("jobs2"), {
+      queues: ["jobs2"],
+      messages: 0,
+      failed: 1,
+    });
+    await store.gc();
+    assert.deepEqual((await store.check()).findings, []);
+    assert.deepEqual((await store.removeQueue("jobs2")).queues, []);
+  });
+
+  test("are retried together or not at all", async () => {
+    const store = await newStore();
+    for (const id of ["a", "b", "c"]) {
+      await store.enqueue("jobs", id, id);
+      await store.quarantine((await claimOne(store)).receipt, { reason: "x" });
+    }
+    await store.enqueue("jobs", "b", "newer");
+    await assert.rejects(store.failed.retryMany(["a", "b"]), { code: "already-exists" });
+    await assert.rejects(store.failed.retryMany(["c", "nothing"]), { code: "not-found" });
+    assert.equal((await store.failed.list()).length, 3);
+    const { revision } = await store.snapshot();
+    await store.failed.retryMany(["c", "a", "c"]);
+    assert.equal((await store.snapshot()).revision, String(BigInt(revision) + 1n));
+    const order = (await store.messages()).map(({ id }) => id);
+    assert.deepEqual(order, ["b", "c", "a"]);
+  });
+
   test("aren't retried over a newer message of the id", async () => {
     const store = await newStore();
     await store.enqueue("jobs", "a", "old");
@@ -303,7 +355,11 @@ describe("queues", () => {
     await store.enqueue("a/bc", "1", 1);
     assert.deepEqual(await store.listQueues(), ["a/b", "a/b/c", "a/bc"]);
     assert.deepEqual(await store.listQueues("a/b"), ["a/b", "a/b/c"]);
-    assert.equal(await store.removeQueue("a/b", { tree: true }), 1);
+    assert.deepEqual(await store.removeQueue("a/b", { tree: true }), {
+      queues: ["a/b", "a/b/c"],
+      messages: 1,
+      failed: 0,
+    });
     assert.deepEqual(await store.listQueues(), ["a/bc"]);
     await store.enqueue("a/bc", "2", 2);
     await store.claim("a/bc");

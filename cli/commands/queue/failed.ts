@@ -23,7 +23,9 @@ function document(letter: DeadLetter) {
 
 export const ls: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
-    const queues = name === undefined ? await backend.list() : [name];
+    const queues = name === undefined
+      ? [...await backend.list(), ...await backend.failed.left?.() ?? []]
+      : [name];
     for (const queue of queues) {
       const letters = await backend.failed.list(queue);
       if (context.json) printLines(context, letters.map(document));

@@ -1,9 +1,11 @@
-import { AgentqError, isAgentqError } from "../../errors.ts";
+import { AgentqError } from "../../errors.ts";
 import { heldReference, makeClaim, makeReceipt } from "../claims.ts";
 import { assertId, assertQueueName } from "../names.ts";
 import { compareReferences, getSlot, setSlot, type StoreState } from "../state.ts";
-import { type StoreContext, transact, type Transaction } from "../transaction.ts";
+import { readOrWhyNot, type StoreContext, transact, type Transaction } from "../transaction.ts";
 import type { Claim, ClaimOptions, Json, Receipt, Reference } from "../types.ts";
+import { isReadFault } from "../payload.ts";
+import { buryHeld, freeFailedId } from "./finish.ts";
 
 const MAX_OWNER_BYTES = 1024;
 
@@ -19,7 +21,7 @@ export async function claim(
   ids?.forEach(assertId);
   if (typeof options.owner !== "function") assertOwner(options.owner);
   return await transact(context, (transaction) => {
-    if (ids === undefined) return takeOldest(transaction, queue, count, options.owner);
+    if (ids === undefined) return takeOldest(transaction, queue, { ...options, count });
     return ids.flatMap((id) => {
       const { claimed, pending } = getSlot(transaction.state, queue, id);
       if (claimed !== null) return [handOut(transaction, queue, id, claimed)];
@@ -30,32 +32,69 @@ export async function claim(
   });
 }
 
-/** Claims the oldest pending messages inside a transaction. */
+/** Messages that a disk can't read just now and that are passed over, at most: each may take it seconds. */
+const MAX_PASSED_OVER = 16;
+
+/**
+ * Claims the oldest pending messages inside a transaction; what is unfit goes to the dead letters in it.
+ * What the disk can't read just now (EIO) stays as it is and holds up nothing: it is thrown only where
+ * nothing else is there to take, and with `lenient` not even then.
+ */
 export function takeOldest(
   transaction: Transaction,
   queue: string,
-  count: number,
-  owner: ClaimOptions["owner"],
+  { count = 1, owner, unfit }: Omit<ClaimOptions, "id" | "ids">,
+  lenient = false,
 ): Claim[] {
-  const oldest = oldestPending(transaction.state, queue, count);
-  if (oldest.length === 0) return [];
-  const note = noteNow(owner);
-  return oldest.map(([id, reference]) => take(transaction, queue, id, reference, note));
+  const claims: Claim[] = [];
+  const passedOver = new Map<string, unknown>();
+  while (claims.length < count && passedOver.size < MAX_PASSED_OVER) {
+    const want = count - claims.length;
+    const oldest = oldestPending(transaction.state, queue, want + passedOver.size)
+      .filter(([id]) => !passedOver.has(id));
+    if (oldest.length === 0) break;
+    const note = noteNow(owner);
+    for (const [id, reference] of oldest) {
+      let claim: Claim;
+      try {
+        claim = take(transaction, queue, id, reference, note);
+      } catch (error) {
+        if (!isReadFault(error)) throw error;
+        passedOver.set(id, error);
+        continue;
+      }
+      const reason = unfit?.(claim) ?? null;
+      if (reason === null) claims.push(claim);
+      else bury(transaction, claim.receipt, reason);
+    }
+  }
+  for (const fault of passedOver.values()) if (claims.length === 0 && !lenient) throw fault;
+  return claims;
 }
 
-/** Replaces the owner's note on claims that the receipts still hold. All or none. */
+function bury(transaction: Transaction, receipt: Receipt, reason: string): void {
+  const { state } = transaction;
+  const held = heldReference(state, receipt);
+  buryHeld(transaction, receipt, held, freeFailedId(state, receipt.id), reason);
+}
+
+/**
+ * Replaces the owner's note on claims that the receipts still hold. All or none. A function is asked for
+ * each, with the note that it has.
+ */
 export async function renew(
   context: StoreContext,
   receipts: readonly Receipt[],
-  owner: Json | (() => Json),
+  owner: Json | ((note: Json | null) => Json),
 ): Promise<Receipt[]> {
   if (typeof owner !== "function") assertOwner(owner);
   if (receipts.length === 0) return [];
   return await transact(context, (transaction) => {
-    const note = noteNow(owner);
     const held = receipts.map((receipt) => heldReference(transaction.state, receipt));
     transaction.change();
     return receipts.map(({ queue, id }, index) => {
+      const old = held[index]!.owner ?? null;
+      const note = noteNow(typeof owner === "function" ? () => owner(old) : owner);
       const claimed = withOwner(held[index]!, note);
       setSlot(transaction.state, queue, id, { claimed });
       return makeReceipt(context.storeId, queue, id, claimed, transaction.revision);
@@ -97,23 +136,18 @@ function take(
   owner: Json | undefined,
 ): Claim {
   const claimed = withOwner({ ...pending, deliveries: (pending.deliveries ?? 0) + 1 }, owner);
+  // First, since a payload that can't be read just now leaves the message as it is.
+  const claim = handOut(transaction, queue, id, claimed);
   transaction.change();
   setSlot(transaction.state, queue, id, { pending: null, claimed });
-  return handOut(transaction, queue, id, claimed);
+  return claim;
 }
 
 /** Reads the payload under the lock, so that nobody can collect it meanwhile. */
 function handOut(transaction: Transaction, queue: string, id: string, claimed: Reference): Claim {
   const { context, revision } = transaction;
   const receipt = makeReceipt(context.storeId, queue, id, claimed, revision);
-  let payload: Uint8Array | AgentqError;
-  try {
-    payload = transaction.readObject(claimed.object);
-  } catch (error) {
-    if (!isAgentqError(error, "payload-unreadable")) throw error;
-    payload = error;
-  }
-  return makeClaim(receipt, claimed, payload);
+  return makeClaim(receipt, claimed, readOrWhyNot(transaction, claimed.object));
 }
 
 function withOwner(reference: Reference, owner: Json | undefined): Reference {

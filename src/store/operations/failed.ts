@@ -3,45 +3,88 @@ import { AgentqError } from "../../errors.ts";
 import { makeClaim, makeReceipt } from "../claims.ts";
 import { readPayload, readState } from "../inspect.ts";
 import { type FailedRecord, getSlot, setFailed, setSlot, type StoreState } from "../state.ts";
-import { type StoreContext, transact } from "../transaction.ts";
-import type { Claim, FailedEntry, Receipt, Reference } from "../types.ts";
+import { readOrWhyNot, type StoreContext, transact, type Transaction } from "../transaction.ts";
+import type { FailedEntry, Receipt, Reference, ShownFailed } from "../types.ts";
 
 export async function listFailed(context: StoreContext): Promise<FailedEntry[]> {
   return [...readState(context).failed].map(([failedId, record]) => ({ failedId, ...record }));
 }
 
+/** Dead letters with their payloads, all from one state, oldest first. */
+export async function readFailed(
+  context: StoreContext,
+  { queue, limit = Infinity }: { queue?: string; limit?: number } = {},
+): Promise<ShownFailed[]> {
+  return readPayload(context, (state, read) =>
+    [...state.failed]
+      .filter(([, record]) => queue === undefined || record.queue === queue)
+      .slice(0, limit)
+      .map(([failedId, record]) => shown(state, failedId, record, read(record.object))));
+}
+
 export async function showFailed(
   context: StoreContext,
   failedId: string,
-): Promise<{ entry: FailedEntry; claim: Claim }> {
+): Promise<ShownFailed> {
   return readPayload(context, (state, read) => {
     const record = requireFailed(state, failedId);
-    const reference = toReference(record, state.revision);
-    const { queue, id } = record;
-    const receipt = makeReceipt(state.storeId, queue, id, reference, state.revision);
-    const claim = makeClaim(receipt, reference, read(record.object));
-    return { entry: { failedId, ...record }, claim };
+    return shown(state, failedId, record, read(record.object));
   });
 }
 
-/** Failed → pending at the end of its queue, attempts from 0; the generation stays. */
-export async function retryFailed(context: StoreContext, failedId: string): Promise<Receipt> {
+function shown(
+  state: StoreState,
+  failedId: string,
+  record: FailedRecord,
+  payload: Uint8Array | AgentqError,
+): ShownFailed {
+  const reference = toReference(record, state.revision);
+  const { queue, id } = record;
+  const receipt = makeReceipt(state.storeId, queue, id, reference, state.revision);
+  return { entry: { failedId, ...record }, claim: makeClaim(receipt, reference, payload) };
+}
+
+/**
+ * Failed → pending at the end of their queues in the order given, attempts from 0, all or none; the
+ * generations stay. `admit` sees each under the lock, with its payload, and throws what refuses it.
+ */
+export async function retryFailed(
+  context: StoreContext,
+  failedIds: readonly string[],
+  admit?: (letter: ShownFailed) => void,
+): Promise<Receipt[]> {
+  const chosen = [...new Set(failedIds)];
+  if (chosen.length === 0) return [];
   return await transact(context, (transaction) => {
     const { state, revision } = transaction;
-    const record = requireFailed(state, failedId);
-    const { queue, id } = record;
-    if (getSlot(state, queue, id).pending !== null) {
-      throw new AgentqError(
-        "already-exists",
-        `${queue}/${id} is pending again, with a newer payload than the dead letter ${failedId}`,
-        { hint: "Prune the dead letter, or wait until the newer one is done." },
-      );
+    if (admit !== undefined) {
+      for (const failedId of chosen) {
+        const record = requireFailed(state, failedId);
+        admit(shown(state, failedId, record, readOrWhyNot(transaction, record.object)));
+      }
     }
-    const reference = toReference(record, revision);
-    transaction.change("bounded");
-    setFailed(state, failedId, null);
-    setSlot(state, queue, id, { pending: reference });
-    return makeReceipt(state.storeId, queue, id, reference, revision);
+    return chosen.map((failedId, ordinal) => {
+      const record = requireFailed(state, failedId);
+      const { queue, id } = record;
+      if (getSlot(state, queue, id).pending !== null) {
+        throw new AgentqError(
+          "already-exists",
+          `${queue}/${id} is pending again, with a newer payload than the dead letter ${failedId}`,
+          {
+            hint: "Prune the dead letter, or wait until the newer one is done.",
+            details: { failedId },
+          },
+        );
+      }
+      const reference = {
+        ...toReference(record, revision),
+        ...(ordinal === 0 ? {} : { ordinal }),
+      };
+      transaction.change("bounded");
+      setFailed(state, failedId, null);
+      setSlot(state, queue, id, { pending: reference });
+      return makeReceipt(state.storeId, queue, id, reference, revision);
+    });
   });
 }
 
@@ -51,17 +94,40 @@ export async function pruneFailed(
   failedIds?: readonly string[],
 ): Promise<number> {
   return await transact(context, (transaction) => {
-    const { state } = transaction;
-    const chosen = [...new Set(failedIds ?? state.failed.keys())];
-    const records = chosen.map((failedId) => requireFailed(state, failedId));
-    if (chosen.length === 0) return 0;
-    transaction.change();
-    chosen.forEach((failedId, index) => {
-      transaction.releaseObject(records[index]!.object);
-      setFailed(state, failedId, null);
-    });
+    const chosen = [...new Set(failedIds ?? transaction.state.failed.keys())];
+    chosen.forEach((failedId) => requireFailed(transaction.state, failedId));
+    dropFailed(transaction, chosen);
     return chosen.length;
   });
+}
+
+/** Removes a queue's dead letters, or those of the named that are there; says how many. */
+export async function pruneFailedOf(
+  context: StoreContext,
+  queue: string,
+  failedIds?: readonly string[],
+): Promise<number> {
+  const named = failedIds === undefined ? null : new Set(failedIds);
+  return await transact(context, (transaction) => {
+    const chosen = failedOf(transaction.state, (of) => of === queue)
+      .filter((failedId) => named === null || named.has(failedId));
+    dropFailed(transaction, chosen);
+    return chosen.length;
+  });
+}
+
+/** The dead letters of some queues, oldest first. */
+export function failedOf(state: StoreState, isOne: (queue: string) => boolean): string[] {
+  return [...state.failed].filter(([, { queue }]) => isOne(queue)).map(([failedId]) => failedId);
+}
+
+/** Removes dead letters, which must be there, inside a transaction. */
+export function dropFailed(transaction: Transaction, failedIds: readonly string[]): void {
+  for (const failedId of failedIds) {
+    transaction.change();
+    transaction.releaseObject(requireFailed(transaction.state, failedId).object);
+    setFailed(transaction.state, failedId, null);
+  }
 }
 
 function requireFailed(state: StoreState, failedId: string): FailedRecord {

@@ -2,7 +2,7 @@
 import { AgentqError } from "../../errors.ts";
 import { eachMessage, heldReference, makeReceipt } from "../claims.ts";
 import { assertId, assertQueueName } from "../names.ts";
-import { getSlot, setFailed, setSlot } from "../state.ts";
+import { getSlot, setFailed, setSlot, type StoreState } from "../state.ts";
 import { type StoreContext, transact, type Transaction } from "../transaction.ts";
 import type { FailedEntry, MessageInfo, Receipt, Reference, ReturnOutcome } from "../types.ts";
 
@@ -155,6 +155,15 @@ export function buryHeld(
   setFailed(transaction.state, failedId, record);
   setSlot(transaction.state, receipt.queue, receipt.id, { claimed: null });
   return { failedId, ...record };
+}
+
+/** The ID itself, or with the first free number where that is taken: still an ID, so long ones are cut. */
+export function freeFailedId(state: StoreState, id: string): string {
+  if (!state.failed.has(id)) return id;
+  for (let n = 2;; n++) {
+    const name = `${id.slice(0, 99 - String(n).length)}.${n}`;
+    if (!state.failed.has(name)) return name;
+  }
 }
 
 /** Long reasons (a command's whole output) are cut: the state holds all of them. */

@@ -1,8 +1,11 @@
 /** Queues as such: registered, listed, emptied, removed. */
+import { AgentqError } from "../../errors.ts";
 import { assertQueueName } from "../names.ts";
-import { registerQueue, setSlot } from "../state.ts";
+import { registerQueue, setSlot, type StoreState } from "../state.ts";
 import { readState } from "../inspect.ts";
 import { type StoreContext, transact, type Transaction } from "../transaction.ts";
+import type { RemovedQueues } from "../types.ts";
+import { dropFailed, failedOf } from "./failed.ts";
 
 /** Registers a queue; true when it wasn't there. */
 export async function createQueue(context: StoreContext, queue: string): Promise<boolean> {
@@ -21,24 +24,39 @@ export async function listQueues(context: StoreContext, prefix?: string): Promis
   return names.filter((name) => prefix === undefined || isAtOrBelow(name, prefix)).sort();
 }
 
-/** Removes a queue (with `tree`, also those below it) and says how many messages went with it. */
+/**
+ * Removes a queue (with `tree`, also those below it) and all that is of it, dead letters too, in one
+ * commit. Dead letters of a queue that is gone count as one: what an older version left goes so.
+ */
 export async function removeQueue(
   context: StoreContext,
   queue: string,
   options: { tree?: boolean } = {},
-): Promise<number> {
+): Promise<RemovedQueues> {
   assertQueueName(queue);
+  const isOne = (name: string) =>
+    name === queue || (options.tree === true && isAtOrBelow(name, queue));
   return await transact(context, (transaction) => {
     const { state } = transaction;
-    let removed = 0;
-    for (const name of [...state.queues.keys()]) {
-      if (name !== queue && !(options.tree === true && isAtOrBelow(name, queue))) continue;
+    const names = new Set<string>();
+    let messages = 0;
+    for (const name of [...state.queues.keys()].filter(isOne)) {
       transaction.change();
-      removed += drop(transaction, name, true);
+      messages += drop(transaction, name, true);
       state.queues.delete(name);
+      names.add(name);
     }
-    return removed;
+    const letters = failedOf(state, isOne);
+    for (const failedId of letters) names.add(state.failed.get(failedId)!.queue);
+    dropFailed(transaction, letters);
+    return { queues: [...names].sort(), messages, failed: letters.length };
   });
+}
+
+/** Throws `queue-not-found`. */
+export function assertRegistered(state: StoreState, queue: string): void {
+  if (state.queues.has(queue)) return;
+  throw new AgentqError("queue-not-found", `there is no queue ${JSON.stringify(queue)}`);
 }
 
 /** Drops a queue's pending messages, and its claims too when asked; says how many. */

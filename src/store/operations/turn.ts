@@ -12,7 +12,7 @@ import type {
   Reference,
 } from "../types.ts";
 import { takeOldest } from "./claim.ts";
-import { buryHeld, dropHeld, giveBack, sendBack } from "./finish.ts";
+import { buryHeld, dropHeld, freeFailedId, giveBack, sendBack } from "./finish.ts";
 
 /** Ends each claim by itself: one that is stale changes nothing and holds up nothing. */
 export async function finishAndClaim(
@@ -29,7 +29,7 @@ export async function finishAndClaim(
       if (held === null) return "stale";
       return finish(transaction, ending, held, () => sentBack++);
     });
-    const claims = takeOldest(transaction, queue, options.count ?? 1, options.owner);
+    const claims = takeOldest(transaction, queue, options, endings.length > 0);
     return { outcomes, claims };
   });
 }
@@ -46,7 +46,13 @@ function finish(
       dropHeld(transaction, receipt, held);
       return "done";
     case "quarantine":
-      buryHeld(transaction, receipt, held, freeId(transaction.state, receipt.id), ending.reason);
+      buryHeld(
+        transaction,
+        receipt,
+        held,
+        freeFailedId(transaction.state, receipt.id),
+        ending.reason,
+      );
       return "done";
     case "requeue":
     case "release": {
@@ -64,14 +70,5 @@ function heldOrNull(state: StoreState, receipt: Receipt): Reference | null {
   } catch (error) {
     if (!isAgentqError(error, "stale-generation", "name-invalid")) throw error;
     return null;
-  }
-}
-
-/** The ID itself, or with the first free number where that is taken: still an ID, so long ones are cut. */
-function freeId(state: StoreState, id: string): string {
-  if (!state.failed.has(id)) return id;
-  for (let n = 2;; n++) {
-    const name = `${id.slice(0, 99 - String(n).length)}.${n}`;
-    if (!state.failed.has(name)) return name;
   }
 }

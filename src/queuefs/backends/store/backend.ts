@@ -6,10 +6,8 @@ import { randomUUID } from "node:crypto";
 import { AgentqError, isAgentqError } from "../../../errors.ts";
 import {
   type Claim,
-  type ClaimEnding,
   initStore,
   openStore,
-  type Receipt as StoreReceipt,
   type Store,
   type StoreOptions,
 } from "../../../store/mod.ts";
@@ -17,17 +15,14 @@ import { type LeaseClock, systemClock } from "../../clock.ts";
 import type {
   Delivery,
   DequeueOptions,
-  Ending,
   QueueBackend,
   QueueCounts,
-  Settlement,
   UnackedMessage,
 } from "../../contract.ts";
 import { checkMessageId, checkQueueName } from "../../names.ts";
 import { noQueue } from "../shared.ts";
 import { storeDeadLetters } from "./dead-letters.ts";
-import { findClaims, leaseNote, leaseOf, leaseToken } from "./leases.ts";
-import { readStored } from "./objects.ts";
+import { leaseNote, leaseToken } from "./leases.ts";
 import { fromClaim, toStorePayload } from "./payload.ts";
 import { recoverStore } from "./recover.ts";
 import { settling } from "./settle.ts";
@@ -45,15 +40,10 @@ export async function storeBackend(
 ): Promise<QueueBackend> {
   const { create, clock = systemClock, ...storeOptions } = options;
   const store = await openOrInit(root, create ?? false, storeOptions);
-  const known = new Set<string>();
 
   const requireQueue = async (queue: string): Promise<string> => {
     checkQueueName(queue);
-    if (!(await store.snapshot()).queues.has(queue)) {
-      known.delete(queue);
-      throw noQueue(queue);
-    }
-    known.add(queue);
+    if (!(await store.snapshot()).queues.has(queue)) throw noQueue(queue);
     return queue;
   };
   const count = async (queue: string): Promise<QueueCounts> => {
@@ -62,120 +52,58 @@ export async function storeBackend(
     return { pending: counts.pending, processing: counts.processing };
   };
 
-  const { settle, bury } = settling(store, requireQueue);
+  const { finish, renew } = settling(store, requireQueue);
 
   /** What the owner is to be told by a claim: since when, by the clock, as it is made. */
   const noteOf = ({ owner, leaseMs }: DequeueOptions) => () => leaseNote(owner, leaseMs, clock());
-
-  /** Moves to the dead letters what of these claims can't be read. */
-  const buryUnreadable = async (claims: readonly Claim[]): Promise<void> => {
-    for (const claim of claims) {
-      const decoded = fromClaim(claim);
-      if ("problem" in decoded) await bury(claim.receipt, decoded.problem);
-    }
-  };
-
-  const dequeue = async (queue: string, options: DequeueOptions): Promise<Delivery[]> => {
-    checkQueueName(queue);
-    const { count = 1 } = options;
-    const deliveries: Delivery[] = [];
-    while (deliveries.length < count) {
-      const want = count - deliveries.length;
-      const claims = await store.claim(queue, { count: want, owner: noteOf(options) });
-      deliveries.push(...readable(claims));
-      await buryUnreadable(claims);
-      if (claims.length < want) break;
-    }
-    if (deliveries.length === 0) await requireQueue(queue);
-    return deliveries;
-  };
 
   return {
     kind: "store",
     label: `store:${root}`,
     create: async (queue) => await store.createQueue(checkQueueName(queue)),
     remove: async (queue) => {
-      const names = await store.listQueues(checkQueueName(queue));
-      if (names.length === 0) throw noQueue(queue);
-      await store.removeQueue(queue, { tree: true });
-      const letters = (await store.failed.list()).filter((letter) => names.includes(letter.queue));
-      if (letters.length > 0) await store.failed.prune(letters.map(({ failedId }) => failedId));
-      names.forEach((name) => known.delete(name));
-      return names;
+      const { queues } = await store.removeQueue(checkQueueName(queue), { tree: true });
+      if (queues.length === 0) throw noQueue(queue);
+      return queues;
     },
     list: (prefix) => store.listQueues(prefix),
     enqueue: async (queue, messages) => {
-      if (!known.has(checkQueueName(queue)) || messages.length === 0) await requireQueue(queue);
+      checkQueueName(queue);
       const entries = messages.map(({ id, data }) => ({
         id: id === undefined ? randomUUID() : checkMessageId(id),
         ...toStorePayload(data),
       }));
-      await store.enqueueMany(queue, entries);
+      if (entries.length === 0) await requireQueue(queue);
+      // Looked for in the same commit: a queue that was removed meanwhile isn't made anew.
+      await store.enqueueMany(queue, entries, { existing: true });
       return entries.map(({ id }) => id);
     },
-    dequeue,
-    settleAndDequeue: async (queue, endings, options) => {
+    dequeue: async (queue, options) => {
       checkQueueName(queue);
-      const held = await findClaims(store, queue, endings.map(({ receipt }) => receipt));
       const { count = 1 } = options;
-      const { outcomes, claims } = await store.finishAndClaim(
-        queue,
-        endings.flatMap((ending, i) => held[i] ? [storeEnding(ending, held[i])] : []),
-        { count, owner: noteOf(options) },
-      );
-      const settlements = held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
-      const deliveries = readable(claims);
-      if (deliveries.length < claims.length) {
-        // Steps of their own: should one fail, what was done and taken is still to be told. The rest
-        // stays in processing until its lease runs out.
-        try {
-          await buryUnreadable(claims);
-          const want = claims.length < count ? 0 : count - deliveries.length;
-          if (want > 0) deliveries.push(...await dequeue(queue, { ...options, count: want }));
-        } catch {
-          // The next call meets it again.
-        }
-      }
-      if (claims.length === 0 && settlements.every((each) => each === "stale")) {
-        await requireQueue(queue);
-      }
-      return { settlements, deliveries };
+      const { unfit, deliveries } = reading();
+      const claims = await store.claim(queue, { count, owner: noteOf(options), unfit });
+      if (claims.length === 0) await requireQueue(queue);
+      return deliveries(claims);
     },
-    ack: (queue, receipts) =>
-      settle(queue, receipts, async (held) => {
-        await store.ack(...held);
-        return held.map(() => "done");
-      }),
-    requeue: (queue, receipts, { counted = true } = {}) =>
-      settle(queue, receipts, async (held) => {
-        const returned = counted ? await store.requeue(...held) : await store.release(held);
-        return returned.map(({ outcome }) => outcome === "superseded" ? "superseded" : "done");
-      }),
-    fail: async (queue, receipts, reason) => {
-      const settlements: Settlement[] = [];
-      for (const receipt of receipts) {
-        settlements.push(
-          ...await settle(queue, [receipt], async ([held]) => {
-            await bury(held!, reason.toWellFormed());
-            return ["done"];
-          }),
-        );
-      }
-      if (receipts.length === 0) await requireQueue(queue);
-      return settlements;
+    settleAndDequeue: async (queue, endings, options) => {
+      const { count = 1 } = options;
+      const { unfit, deliveries } = reading();
+      const turn = await finish(queue, endings, { count, owner: noteOf(options), unfit });
+      return { settlements: turn.settlements, deliveries: deliveries(turn.claims) };
     },
-    renew: async (queue, receipts, leaseMs) => {
-      const owners = await ownersOf(store, queue);
-      const settlements = await settle(queue, receipts, async (held) => {
-        // One commit for each owner among them: in practice one.
-        for (const owner of new Set(held.map(({ id }) => owners.get(id) ?? ""))) {
-          const theirs = held.filter(({ id }) => (owners.get(id) ?? "") === owner);
-          await store.renew(theirs, noteOf({ owner, leaseMs }));
-        }
-        return held.map(() => "done");
-      });
-      return settlements;
+    ack: async (queue, receipts) =>
+      (await finish(queue, receipts.map((receipt) => ({ how: "ack", receipt })))).settlements,
+    requeue: async (queue, receipts, { counted = true } = {}) => {
+      const how = counted ? "requeue" : "release";
+      return (await finish(queue, receipts.map((receipt) => ({ how, receipt })))).settlements;
     },
+    fail: async (queue, receipts, reason) =>
+      (await finish(queue, receipts.map((receipt) => ({ how: "fail", receipt, reason }))))
+        .settlements,
+    // Whoever asks renews what was claimed in another's name too, and it stays in that.
+    renew: (queue, receipts, leaseMs) =>
+      renew(queue, receipts, (owner) => leaseNote(owner, leaseMs, clock())),
     peek: async (queue) => {
       checkQueueName(queue);
       for (let count = 1;; count *= 4) {
@@ -211,13 +139,16 @@ export async function storeBackend(
     },
     messages: async (queue) => {
       await requireQueue(queue);
-      const all = await store.messages({ queue });
+      const all = await store.read({ queue });
       const list = (state: "claimed" | "pending"): UnackedMessage[] =>
-        all.filter((each) => each.state === state).map(({ id, reference }) => ({
-          id,
-          state: state === "claimed" ? "processing" : "pending",
-          data: readStored(store, reference),
-        }));
+        all.filter(({ message }) => message.state === state).map(({ message, claim }) => {
+          const decoded = fromClaim(claim);
+          return {
+            id: message.id,
+            state: state === "claimed" ? "processing" : "pending",
+            data: "data" in decoded ? decoded.data : null,
+          };
+        });
       return [...list("claimed"), ...list("pending")];
     },
     clear: async (queue) => {
@@ -234,25 +165,24 @@ export async function storeBackend(
   };
 }
 
-function readable(claims: readonly Claim[]): Delivery[] {
-  return claims.flatMap((claim) => {
-    const decoded = fromClaim(claim);
-    if ("problem" in decoded) return [];
-    const { receipt, attempts } = claim;
-    return [{ id: receipt.id, data: decoded.data, lease: leaseToken(receipt), attempts }];
-  });
-}
-
-function storeEnding(ending: Ending, receipt: StoreReceipt): ClaimEnding {
-  return ending.how === "fail"
-    ? { how: "quarantine", receipt, reason: ending.reason }
-    : { how: ending.how, receipt };
-}
-
-async function ownersOf(store: Store, queue: string): Promise<Map<string, string>> {
-  checkQueueName(queue);
-  const claimed = await store.messages({ queue, state: "claimed" });
-  return new Map(claimed.map((message) => [message.id, leaseOf(message)?.owner ?? ""]));
+/** Reads what is claimed once: what can't be used is named under the lock, the rest is handed out. */
+function reading() {
+  const data = new Map<string, Uint8Array>();
+  return {
+    unfit(claim: Claim): string | null {
+      const decoded = fromClaim(claim);
+      if ("problem" in decoded) return decoded.problem;
+      data.set(claim.receipt.id, decoded.data);
+      return null;
+    },
+    deliveries: (claims: readonly Claim[]): Delivery[] =>
+      claims.map(({ receipt, attempts }) => ({
+        id: receipt.id,
+        data: data.get(receipt.id)!,
+        lease: leaseToken(receipt),
+        attempts,
+      })),
+  };
 }
 
 async function openOrInit(root: string, create: boolean, options: StoreOptions): Promise<Store> {

@@ -1,7 +1,8 @@
 /** Dead letters: the store's failed index, one name space for all queues of the store. */
 import { isAgentqError } from "../../../errors.ts";
-import type { Claim, FailedEntry, Store } from "../../../store/mod.ts";
+import type { ShownFailed, Store } from "../../../store/mod.ts";
 import type { DeadLetter, DeadLetters } from "../../contract.ts";
+import { checkQueueName } from "../../names.ts";
 import { textOf } from "../../payload.ts";
 import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import { fromClaim } from "./payload.ts";
@@ -10,57 +11,58 @@ export function storeDeadLetters(
   store: Store,
   requireQueue: (queue: string) => Promise<string>,
 ): DeadLetters {
-  const show = async (queue: string, failedId: string): Promise<DeadLetter> => {
-    try {
-      const { entry, claim } = await store.failed.show(failedId);
-      if (entry.queue === queue) return deadLetter(entry, claim);
-    } catch (error) {
-      if (!isAgentqError(error, "not-found", "name-invalid")) throw error;
-    }
-    throw noDeadLetter(queue, failedId);
-  };
-  const ofQueue = async (queue: string) =>
-    (await store.failed.list()).filter((entry) => entry.queue === queue);
-
   return {
     list: async (queue, limit = Infinity) => {
-      await requireQueue(queue);
-      const letters: DeadLetter[] = [];
-      for (const { failedId } of (await ofQueue(queue)).slice(0, limit)) {
-        letters.push(await show(queue, failedId));
-      }
-      return letters;
+      const letters = await store.failed.read({ queue: checkQueueName(queue), limit });
+      // What is left of a queue that was removed is to be seen too.
+      if (letters.length === 0) await requireQueue(queue);
+      return letters.map(deadLetter);
     },
-    show: async (queue, failedId) => await show(await requireQueue(queue), failedId),
+    show: async (queue, failedId) => {
+      checkQueueName(queue);
+      try {
+        const letter = await store.failed.show(failedId);
+        if (letter.entry.queue === queue) return deadLetter(letter);
+      } catch (error) {
+        if (!isAgentqError(error, "not-found", "name-invalid")) throw error;
+      }
+      await requireQueue(queue);
+      throw noDeadLetter(queue, failedId);
+    },
     retry: async (queue, failedIds) => {
       await requireQueue(queue);
-      const pending = new Set(
-        (await store.messages({ queue, state: "pending" })).map(({ id }) => id),
-      );
-      const letters: DeadLetter[] = [];
-      for (const failedId of new Set(failedIds)) {
-        const letter = await show(queue, failedId);
-        if (letter.data === null) throw unreadable(queue, failedId);
-        if (pending.has(letter.id)) throw pendingAlready(queue, failedId);
-        pending.add(letter.id);
-        letters.push(letter);
+      const ids: string[] = [];
+      try {
+        await store.failed.retryMany(failedIds, ({ entry, claim }) => {
+          const { failedId, id } = entry;
+          if (entry.queue !== queue) throw noDeadLetter(queue, failedId);
+          if ("problem" in fromClaim(claim)) throw unreadable(queue, failedId);
+          ids.push(id);
+        });
+      } catch (error) {
+        const failedId = isAgentqError(error) ? error.details?.failedId : undefined;
+        if (isAgentqError(error, "not-found")) throw noDeadLetter(queue, String(failedId));
+        if (isAgentqError(error, "already-exists")) throw pendingAlready(queue, String(failedId));
+        throw error;
       }
-      // One commit each: what was retried stays retried should a later one fail.
-      for (const { failedId } of letters) await store.failed.retry(failedId);
-      return letters.map(({ id }) => id);
+      return ids;
     },
     prune: async (queue, { failedIds, before } = {}) => {
-      await requireQueue(queue);
+      checkQueueName(queue);
       // The store keeps no time of failure, so none of its dead letters is known to be old.
-      if (before !== undefined) return 0;
-      const names = (await ofQueue(queue)).map(({ failedId }) => failedId)
-        .filter((failedId) => failedIds === undefined || failedIds.includes(failedId));
-      return names.length === 0 ? 0 : await store.failed.prune(names);
+      const pruned = before === undefined ? await store.failed.pruneQueue(queue, failedIds) : 0;
+      if (pruned === 0) await requireQueue(queue);
+      return pruned;
+    },
+    left: async () => {
+      const { queues } = await store.snapshot();
+      const names = new Set((await store.failed.list()).map(({ queue }) => queue));
+      return [...names].filter((name) => !queues.has(name)).sort();
     },
   };
 }
 
-function deadLetter(entry: FailedEntry, claim: Claim): DeadLetter {
+function deadLetter({ entry, claim }: ShownFailed): DeadLetter {
   const decoded = fromClaim(claim);
   const readable = "data" in decoded;
   return {

@@ -13,8 +13,10 @@ const noteSchema = z.object({
   ms: z.number(),
 });
 
+export type LeaseNote = { [key: string]: Json };
+
 /** The note that a claim carries while it is leased. */
-export function leaseNote(owner: string, leaseMs: number, now: LeaseTime): { [key: string]: Json } {
+export function leaseNote(owner: string, leaseMs: number, now: LeaseTime): LeaseNote {
   return { owner, boot: now.boot, wall: now.wall, ms: leaseMs };
 }
 
@@ -24,6 +26,12 @@ export function leaseOf(message: MessageInfo): Lease & { owner: string } | null 
   if (!note.success) return null;
   const { owner, boot, wall, ms } = note.data;
   return { owner, grantedBoot: boot, grantedWall: wall, lengthMs: ms };
+}
+
+/** In whose name a claim with that note is held; empty where it keeps no lease. */
+export function noteOwner(note: Json | null): string {
+  const parsed = noteSchema.safeParse(note);
+  return parsed.success ? parsed.data.owner : "";
 }
 
 /** GENERATION.OBJECT.DELIVERY.REVISION of the claim. */

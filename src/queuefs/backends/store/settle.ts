@@ -1,18 +1,43 @@
-/** Ending claims: what receipts name and is still held, and moving one to the dead letters. */
+/** Ending claims, and holding them for longer: each call is one commit for what is still held. */
 import { isAgentqError } from "../../../errors.ts";
-import type { Receipt as StoreReceipt, Store } from "../../../store/mod.ts";
-import type { Receipt, Settlement } from "../../contract.ts";
+import type {
+  Claim,
+  ClaimEnding,
+  ClaimOptions,
+  Receipt as StoreReceipt,
+  Store,
+} from "../../../store/mod.ts";
+import type { Ending, Receipt, Settlement } from "../../contract.ts";
 import { checkQueueName } from "../../names.ts";
-import { freeFailedId } from "../shared.ts";
-import { findClaims, stillHeld } from "./leases.ts";
+import { findClaims, type LeaseNote, noteOwner, stillHeld } from "./leases.ts";
 
 /** `requireQueue` throws `queue-not-found` where there is no queue of a name. */
 export function settling(store: Store, requireQueue: (queue: string) => Promise<string>) {
-  /** Settles in one commit what is current; what turns out stale is dropped and the rest tried again. */
-  const settle = async (
+  /** Ends what is current, says `stale` of the rest, then claims: one commit. */
+  const finish = async (
+    queue: string,
+    endings: readonly Ending[],
+    claiming: Omit<ClaimOptions, "id" | "ids"> = { count: 0 },
+  ): Promise<{ settlements: Settlement[]; claims: Claim[] }> => {
+    checkQueueName(queue);
+    const held = await findClaims(store, queue, endings.map(({ receipt }) => receipt));
+    const { outcomes, claims } = await store.finishAndClaim(
+      queue,
+      endings.flatMap((ending, i) => held[i] ? [storeEnding(ending, held[i])] : []),
+      claiming,
+    );
+    const settlements = held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
+    if (claims.length === 0 && settlements.every((each) => each === "stale")) {
+      await requireQueue(queue);
+    }
+    return { settlements, claims };
+  };
+
+  /** Renews in one commit what is current; what turns out stale is dropped and the rest tried again. */
+  const renew = async (
     queue: string,
     receipts: readonly Receipt[],
-    apply: (held: StoreReceipt[]) => Promise<Settlement[]>,
+    note: (owner: string) => LeaseNote,
   ): Promise<Settlement[]> => {
     checkQueueName(queue);
     let held = await findClaims(store, queue, receipts);
@@ -23,8 +48,8 @@ export function settling(store: Store, requireQueue: (queue: string) => Promise<
         return held.map(() => "stale");
       }
       try {
-        const outcomes = await apply(current);
-        return held.map((receipt) => receipt === null ? "stale" : outcomes.shift()!);
+        await store.renew(current, (old) => note(noteOwner(old)));
+        return held.map((receipt) => receipt === null ? "stale" : "done");
       } catch (error) {
         if (!isAgentqError(error, "stale-generation", "name-invalid")) throw error;
         if (isAgentqError(error, "name-invalid")) held = held.map(() => null);
@@ -33,18 +58,11 @@ export function settling(store: Store, requireQueue: (queue: string) => Promise<
     }
   };
 
-  const bury = async (receipt: StoreReceipt, reason: string): Promise<void> => {
-    for (;;) {
-      const taken = new Set((await store.failed.list()).map(({ failedId }) => failedId));
-      const failedId = freeFailedId(receipt.id, (id) => taken.has(id));
-      try {
-        await store.quarantine(receipt, { failedId, reason });
-        return;
-      } catch (error) {
-        if (!isAgentqError(error, "already-exists")) throw error;
-      }
-    }
-  };
+  return { finish, renew };
+}
 
-  return { settle, bury };
+function storeEnding(ending: Ending, receipt: StoreReceipt): ClaimEnding {
+  return ending.how === "fail"
+    ? { how: "quarantine", receipt, reason: ending.reason }
+    : { how: ending.how, receipt };
 }
