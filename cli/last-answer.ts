@@ -17,6 +17,7 @@
  */
 import {
   closeSync,
+  constants,
   fstatSync,
   mkdirSync,
   openSync,
@@ -110,11 +111,14 @@ const isSame = (a: readonly string[], b: readonly string[]) =>
 /** What was kept for this key; null when there is nothing that this user alone could have written. */
 function read(file: string, key: string): Kept | null {
   try {
-    const fd = openSync(file, "r");
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     let text: string;
     try {
-      const { uid, mode, size } = fstatSync(fd);
-      if (uid !== process.geteuid!() || (mode & 0o022) !== 0 || size > MAX_BYTES) return null;
+      const stat = fstatSync(fd);
+      const { uid, mode, size } = stat;
+      if (
+        !stat.isFile() || uid !== process.geteuid!() || (mode & 0o022) !== 0 || size > MAX_BYTES
+      ) return null;
       text = readFileSync(fd, "utf8");
     } finally {
       closeSync(fd);
@@ -135,7 +139,7 @@ function write(file: string, kept: Kept): void {
   if (content.length > MAX_BYTES / 4) return;
   try {
     mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true, mode: 0o700 });
-    writeFileSync(part, `${fingerprint(content)}\n${content}`, { mode: 0o600 });
+    writeFileSync(part, `${fingerprint(content)}\n${content}`, { mode: 0o600, flag: "wx" });
     renameSync(part, file);
   } catch {
     try {

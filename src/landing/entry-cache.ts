@@ -10,11 +10,12 @@
  * nothing goes wrong where it can't be.
  */
 import { Buffer } from "node:buffer";
-import { mkdirSync, readFileSync, renameSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { hashObject, isOid } from "../git/oid.ts";
 import type { Oid } from "../git/types.ts";
 import { randomBytes } from "../platform/hash.ts";
+import { readPlainFile } from "../platform/plain-file.ts";
 
 export interface EntryCache {
   /** The content of commit `oid`; undefined when it isn't kept here. */
@@ -75,8 +76,9 @@ function readEntries(file: string): Map<Oid, Buffer> {
   const entries = new Map<Oid, Buffer>();
   let data: Buffer<ArrayBuffer>;
   try {
-    if (statSync(file).size > MAX_FILE_BYTES) return entries;
-    data = readFileSync(file);
+    const bytes = readPlainFile(file, { limit: MAX_FILE_BYTES });
+    if (bytes === null) return entries;
+    data = Buffer.from(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
   } catch {
     return entries;
   }

@@ -3,7 +3,7 @@
  * `<submission's name>.<ticket>`, made without a sync. A note that a power cut takes away is no loss: the
  * queue is searched for the submission's id then, as when a process dies before it can note anything.
  */
-import { closeSync, mkdirSync, openSync, readdirSync, unlinkSync } from "node:fs";
+import { closeSync, constants, mkdirSync, openSync, readdirSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf, ioError } from "../platform/durable.ts";
 
@@ -15,6 +15,10 @@ export interface TicketNotes {
   /** Removes what was noted for these. What can't be removed says nothing without its submission. */
   remove(names: ReadonlySet<string>): void;
 }
+
+/** As it is where it is there; through no link, and without waiting for a FIFO's reader. */
+const MAKE = constants.O_WRONLY | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0) |
+  (constants.O_NONBLOCK ?? 0);
 
 /** The directory of the notes below the state directory. */
 export const ticketNotesDirectory = (stateDirectory: string) => join(stateDirectory, "tickets");
@@ -39,11 +43,11 @@ export function ticketNotes(stateDirectory: string): TicketNotes {
       const path = join(directory, `${name}.${ticket}`);
       try {
         try {
-          closeSync(openSync(path, "a", 0o600));
+          closeSync(openSync(path, MAKE, 0o600));
         } catch (cause) {
           if (errnoOf(cause) !== "ENOENT") throw cause;
           mkdirSync(directory, { recursive: true, mode: 0o700 });
-          closeSync(openSync(path, "a", 0o600));
+          closeSync(openSync(path, MAKE, 0o600));
         }
       } catch (cause) {
         throw ioError("write", path, cause);

@@ -6,6 +6,7 @@
  */
 import {
   closeSync,
+  constants,
   lstatSync,
   openSync,
   readdirSync,
@@ -30,6 +31,9 @@ export type Input =
 const WHOLE = 16 * 1024;
 const BEGINNING = 1024;
 
+/** Nobody waits for a FIFO's writer. */
+const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
 /** The value of each input now. Never throws: what can't be read has the error's code for its value. */
 export function readInputs(inputs: readonly Input[]): string[] {
   const buffer = new Uint8Array(WHOLE + 1);
@@ -48,7 +52,7 @@ const bytes = new TextDecoder("latin1");
 function valueOf([question, path, prefix]: Input, buffer: Uint8Array): string {
   switch (question) {
     case "text": {
-      const fd = openSync(path, "r");
+      const fd = openSync(path, READ);
       try {
         const length = fill(fd, buffer);
         return length <= WHOLE

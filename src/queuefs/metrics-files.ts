@@ -4,12 +4,16 @@
  * a rename, which only one can win), so there are never more files than there were workers at once.
  */
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as z from "zod/mini";
+import { readPlainFile } from "../platform/plain-file.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import { addMetrics, emptyMetrics, type WorkerMetrics } from "./metrics.ts";
 import { parseOwner } from "./owner.ts";
+
+/** Six numbers take far less. */
+const MAX_BYTES = 64 * 1024;
 
 const counter = z.int().check(z.gte(0));
 const fileSchema = z.object({
@@ -64,7 +68,13 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
       try {
         assertUsableUmask(directory);
         const temporary = `${path}.tmp`;
-        writeFileSync(temporary, JSON.stringify(addMetrics(base, metrics)));
+        try {
+          unlinkSync(temporary);
+        } catch {
+          // Nothing is left of an earlier one.
+        }
+        // A file of its own, whatever else lies there by now.
+        writeFileSync(temporary, JSON.stringify(addMetrics(base, metrics)), { flag: "wx" });
         renameSync(temporary, path);
       } catch {
         // The next save may work.
@@ -89,7 +99,9 @@ export function readAllMetrics(directory: string): WorkerMetrics {
 
 function readMetrics(path: string): WorkerMetrics | null {
   try {
-    const parsed = fileSchema.safeParse(JSON.parse(readFileSync(path, "utf8")));
+    const bytes = readPlainFile(path, { limit: MAX_BYTES });
+    if (bytes === null) return null;
+    const parsed = fileSchema.safeParse(JSON.parse(new TextDecoder().decode(bytes)));
     return parsed.success ? parsed.data : null;
   } catch {
     return null;

@@ -11,7 +11,7 @@ import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { AgentqError, type ErrorCode } from "../errors.ts";
 import { absolutePath, withoutLinks } from "../platform/directory.ts";
-import { errnoOf, ioError } from "../platform/durable.ts";
+import { errnoOf, ioError, syncDirectory } from "../platform/durable.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import type { Json } from "./types.ts";
 import { refuseStore } from "./v2-marks.ts";
@@ -151,12 +151,14 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     async enqueue(id, payload) {
       const { jsonPath } = pathsOf(id);
       assertUsableUmask(queueDir);
-      await typed("write", jsonPath, () =>
-        fsSafe.writeJsonDurableQueueEntry({
-          filePath: jsonPath,
-          entry: payload,
-          tempPrefix: TEMP_PREFIX,
-        }));
+      try {
+        const tempPrefix = TEMP_PREFIX;
+        await fsSafe.writeJsonDurableQueueEntry({ filePath: jsonPath, entry: payload, tempPrefix });
+      } catch (error) {
+        // It was published, and taken before fs-safe had looked at it again. It had not synced it yet.
+        if (wasPublished(jsonPath, error)) syncDirectory(queueDir);
+        else throw unsure(jsonPath, error) ?? toTyped("write", jsonPath, error);
+      }
     },
     async claim({ id, count = 1 } = {}) {
       const claims: V1Claim[] = [];
@@ -196,6 +198,31 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
       names(failedDir).filter((name) => name.endsWith(".json"))
         .map((name) => name.slice(0, -".json".length)),
   };
+}
+
+/**
+ * fs-safe looks whether what it has renamed into place is still there, alone. A consumer may have been
+ * faster: the message is then gone, or has a second name while it is being claimed.
+ */
+function wasPublished(path: string, error: unknown): boolean {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return (code === "path-mismatch" || code === "hardlink") &&
+    typeof message === "string" && message.endsWith(`: ${path}`);
+}
+
+/**
+ * `commit-uncertain` where it can't be told whether the message was published: another file is in its
+ * place, which a newer message of the id would be too, or the sync failed that makes it last.
+ */
+function unsure(path: string, error: unknown): AgentqError | null {
+  const { code, syscall, message } = error as Record<"code" | "syscall" | "message", unknown>;
+  const replaced = code === "path-mismatch" || code === "symlink" || code === "not-file";
+  const unsynced = errnoOf(error) !== null && (syscall === "fsync" || syscall === "fdatasync");
+  if (!replaced && !unsynced) return null;
+  return new AgentqError("commit-uncertain", `${path} may have been written: ${message}`, {
+    cause: error,
+    details: { path, ...(unsynced ? { errno: errnoOf(error) } : {}) },
+  });
 }
 
 /** The path with the links above its last name followed. */

@@ -1,7 +1,18 @@
 /** `v1:DIR`: what v1 can do, and a plain no for what it can't. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import filePromises from "node:fs/promises";
 import { basename, join } from "node:path";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
@@ -44,6 +55,84 @@ describe("the v1 backend", () => {
     assert.deepEqual((await backend.failed.list("jobs")).map(({ failedId }) => failedId), ["c"]);
     assert.equal(text((await backend.failed.show("jobs", "c")).data), "plain text");
     assert.equal(await backend.complete(["jobs"]), true);
+  });
+
+  test("has accepted what a consumer took before fs-safe had looked again", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    const { rename } = filePromises;
+    const path = (name: string) => join(root, "jobs", name);
+    const enqueue = async (id: string, consumer: (message: string) => void) => {
+      filePromises.rename = async (from, to) => {
+        await rename(from, to);
+        consumer(String(to));
+      };
+      try {
+        return await backend.enqueue("jobs", [{ id, data: bytes("1") }]);
+      } finally {
+        filePromises.rename = rename;
+      }
+    };
+    assert.deepEqual(await enqueue("gone", (message) => rmSync(message)), ["gone"]);
+    const claim = (message: string) => linkSync(message, path("claimed.processing"));
+    assert.deepEqual(await enqueue("claimed", claim), ["claimed"]);
+    // It may have been a newer one of the id, or another program's: nothing tells.
+    await assert.rejects(
+      enqueue("other", (message) => {
+        writeFileSync(path("x"), "2", { mode: 0o600 });
+        renameSync(path("x"), message);
+      }),
+      refused("commit-uncertain"),
+    );
+    // What never got there is an error as before.
+    filePromises.rename = () =>
+      Promise.reject(Object.assign(new Error("ENOSPC: full"), { code: "ENOSPC" }));
+    try {
+      await assert.rejects(
+        backend.enqueue("jobs", [{ id: "full", data: bytes("1") }]),
+        refused("io-error"),
+      );
+    } finally {
+      filePromises.rename = rename;
+    }
+    assert.ok(!existsSync(path("full.json")));
+  });
+
+  test("lists no payload that something else has taken the place of", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    const path = (name: string) => join(root, "jobs", name);
+    const secret = join(root, "secret");
+    writeFileSync(secret, '"secret"', { mode: 0o600 });
+    for (const id of ["fifo.processing", "pipe.json", "failed/pipe.json"]) {
+      spawnSync("mkfifo", ["-m", "600", path(id)]);
+    }
+    symlinkSync(secret, path("link.json"));
+    linkSync(secret, path("second.json"));
+    linkSync(secret, path("failed/second.json"));
+    await backend.enqueue("jobs", [{ id: "mine", data: bytes("1") }]);
+    // As it is for a moment while another claims it.
+    writeFileSync(path("both.json"), "2", { mode: 0o600 });
+    linkSync(path("both.json"), path("both.processing"));
+    const all = new Map((await backend.messages("jobs")).map(({ id, data }) => [id, data]));
+    const seen = [...all].map(([id, data]) => [id, data && text(data)]).sort();
+    assert.deepEqual(seen, [
+      ["both", "2"],
+      ["fifo", null],
+      ["link", null],
+      ["mine", "1"],
+      ["pipe", null],
+      ["second", null],
+    ]);
+    const peeked = await backend.peek("jobs");
+    assert.equal(text(peeked?.data), "1");
+    const letters = await backend.failed.list("jobs");
+    assert.deepEqual(letters.map(({ failedId, data, raw }) => [failedId, data, raw]).sort(), [
+      ["pipe", null, null],
+      ["second", null, null],
+    ]);
   });
 
   test("takes a directory that is a v1 queue itself as the queue of its own name alone", async () => {

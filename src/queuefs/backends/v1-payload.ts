@@ -9,7 +9,7 @@ import type { Json } from "../../store/mod.ts";
 import { bytesOf, textOf } from "../payload.ts";
 
 /** The largest file that fs-safe reads back. */
-const MAX_FILE_BYTES = 16 * 1024 * 1024;
+export const MAX_FILE_BYTES = 16 * 1024 * 1024;
 
 /** Throws `payload-invalid`, `limit-exceeded`. */
 export function toV1Payload(data: Uint8Array): Json {

@@ -8,10 +8,11 @@
  * acked stays in processing.
  */
 import { randomUUID } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { lstatSync } from "node:fs";
 import { basename, join } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { absolutePath, withoutLinks } from "../../platform/directory.ts";
+import { readPlainFile } from "../../platform/plain-file.ts";
 import type { Json } from "../../store/mod.ts";
 import { openV1Queue, type V1Queue } from "../../store/v1.ts";
 import { refuseStore } from "../../store/v2-marks.ts";
@@ -35,7 +36,7 @@ import {
   refuseLink,
   requireDirectory,
 } from "./v1-directories.ts";
-import { fromV1Payload, toV1Payload } from "./v1-payload.ts";
+import { fromV1Payload, MAX_FILE_BYTES, toV1Payload } from "./v1-payload.ts";
 
 const LEASE = "v1";
 /** The queue that is the directory itself, where the directory's name can't be a queue's. */
@@ -106,15 +107,16 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     if (!queue.failed().includes(failedId)) throw noDeadLetter(name, failedId);
     const path = join(queue.failedDirectory, `${failedId}.json`);
     const data = readJson(path);
+    const raw = data === null ? readPlainFile(path, { limit: MAX_FILE_BYTES }) : null;
     return {
       failedId,
       queue: name,
       id: failedId,
       reason: NO_REASON,
       attempts: 1,
-      failedAt: Math.floor(statSync(path).mtimeMs),
+      failedAt: Math.floor(lstatSync(path).mtimeMs),
       data,
-      raw: data === null ? new TextDecoder().decode(readFileSync(path)) : null,
+      raw: raw && new TextDecoder().decode(raw),
     };
   };
 
@@ -206,17 +208,21 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     },
     messages: async (name) => {
       const queue = await open(name);
-      const read = (id: string, end: string) => readJson(join(queue.directory, `${id}${end}`));
+      const pathOf = (id: string, suffix: string) => join(queue.directory, `${id}${suffix}`);
+      const processing = (id: string) => readJson(pathOf(id, ".processing"), pathOf(id, ".json"));
+      // One that is claimed meanwhile has both names for a moment, then the other.
+      const pending = (id: string) =>
+        readJson(pathOf(id, ".json"), pathOf(id, ".processing")) ?? processing(id);
       return [
         ...queue.processing().map((id) => ({
           id,
           state: "processing" as const,
-          data: read(id, ".processing"),
+          data: processing(id),
         })),
         ...queue.pending().map((id) => ({
           id,
           state: "pending" as const,
-          data: read(id, ".json"),
+          data: pending(id),
         })),
       ];
     },
@@ -235,9 +241,12 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
   };
 }
 
-function readJson(path: string): Uint8Array | null {
+/** What a message's file holds, or null where that is no JSON or the file is none that v1 would read. */
+function readJson(path: string, alias?: string): Uint8Array | null {
+  const limit = MAX_FILE_BYTES;
+  const bytes = readPlainFile(path, alias === undefined ? { limit } : { limit, alias });
   try {
-    return fromV1Payload(JSON.parse(readFileSync(path, "utf8")) as Json);
+    return bytes && fromV1Payload(JSON.parse(new TextDecoder().decode(bytes)) as Json);
   } catch {
     return null;
   }
