@@ -9,7 +9,7 @@
  * ```
  */
 import { Buffer } from "node:buffer";
-import { isImported } from "./gate-imports.ts";
+import { isNameImported } from "./gate-imports.ts";
 import { hasWord, type Layout, layOut, linesOf, placeOf, slice } from "./gate-layout.ts";
 import { inNumbers, isHunkNumberAnswered, numberedLines } from "./gate-numbers.ts";
 import { isContained } from "./gate-tokens.ts";
@@ -105,7 +105,7 @@ export function isBase(layout: Layout, hunk: Hunk): boolean {
 /** The hunk does no more than to bring in names that the result has brought in too. */
 export function bringsNames(layout: Layout, hunk: Hunk): boolean {
   for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
-    if (hasWord(layout.side, i) && !isImported(slice(layout.side, i, 1), layout.result)) {
+    if (hasWord(layout.side, i) && !isNameImported(layout, i)) {
       return false;
     }
   }

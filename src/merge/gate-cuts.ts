@@ -63,6 +63,7 @@ export function cutsOf(
   const isSettled = (line: number): boolean => merged.conflicted?.[line] !== 1;
   const known = { settled: new Set(wanted.filter((_, i) => isSettled(i))), got: new Set(got) };
 
+  const isOld = (line: number): boolean => known.settled.has(got[line]!);
   let missing: Counts | undefined;
   /** Words that the result has fewer of than the lines out of conflict. */
   const missingWords = (): Counts => {
@@ -79,7 +80,8 @@ export function cutsOf(
     for (let i = at; i < at + removed; i++) {
       if (!isSettled(i)) add(settled, slice(want, i, 1));
       else if (
-        hasWord(want, i) && !known.got.has(wanted[i]!) && !isImported(slice(want, i, 1), have)
+        hasWord(want, i) && !known.got.has(wanted[i]!) &&
+        !isImported(slice(want, i, 1), have, isOld)
       ) lines.push(i);
     }
     const put: KnownCounts[] = [];

@@ -11,18 +11,13 @@
  *    the result has neither: it was edited by hand ────────────────────▶ not judged here
  * ```
  */
-import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
+import { type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
+import { pairsIn } from "./gate-pairs.ts";
+import { type BesideLines, linesBeside } from "./gate-beside.ts";
 import { isNumberAnswered } from "./gate-numbers.ts";
 import { isContained, isWord, mergeTokens, type TokenMerge } from "./gate-tokens.ts";
-import { countOf, type Counts, type KnownCounts, shared, wordCounts } from "./gate-words.ts";
-import type { Change } from "./text/diff.ts";
+import { countOf, type Counts, wordCounts } from "./gate-words.ts";
 import type { Hunk } from "./text/hunks.ts";
-import type { Lines } from "./text/lines.ts";
-
-/** Lines that share less of their words aren't one line edited. */
-const LIKE = 0.4;
-/** So many lines of a change are compared with each other. */
-const COMPARISONS = 40_000;
 
 /** The side's edits in a conflict of lines of which the result has the other side's version, or the old one. */
 export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
@@ -33,7 +28,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
   const place = placeOf(layout, hunk);
   const there = new Map<number, number>();
   for (let i = place.from; i < place.to; i++) there.set(keys.result[i]!, i);
-  let beside: Counts | undefined;
+  let beside: BesideLines | undefined;
 
   const undone: LostHunk[] = [];
   for (const [old, line] of own) {
@@ -44,7 +39,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
     const taken = theirs === undefined ? undefined : there.get(keys.other[theirs]!);
     const stands = taken ?? there.get(keys.base[old]!);
     if (stands === undefined) continue;
-    beside ??= wordsBeside(layout, hunk, others);
+    beside ??= linesBeside(layout, hunk);
     const texts = [slice(base, old, 1), slice(result, stands, 1), slice(side, line, 1)] as const;
     if (!isUndone(layout, hunk, texts, beside)) continue;
     undone.push({
@@ -63,7 +58,7 @@ function isUndone(
   layout: Layout,
   hunk: Hunk,
   [old, stands, own]: readonly [Uint8Array, Uint8Array, Uint8Array],
-  beside: Counts,
+  beside: BesideLines,
 ): boolean {
   if (isNumberAnswered(old, own, stands)) return false;
   const merge = mergeTokens(old, stands, own);
@@ -94,8 +89,8 @@ function isUndone(
   if (alone.put.size > 0 || both.size > 0) {
     if (isOrdered(merge) && isList(own)) return false;
     const { words, texts } = layout;
-    const stray = (word: string): boolean =>
-      beside.has(word) || countOf(texts.elsewhere(), word) > 0;
+    if (beside.say([...alone.put.keys(), ...both.keys()], old, own)) return false;
+    const stray = (word: string): boolean => countOf(texts.elsewhere(), word) > 0;
     for (const [word, n] of alone.put) {
       const without = Math.max(countOf(words.other, word), countOf(words.side, word) - n);
       if (stray(word) || countOf(words.result, word) > without) return false;
@@ -152,70 +147,6 @@ function isOneForOne({ changes }: Layout, hunk: Hunk): boolean {
   return changes.every(({ at, removed, added }) =>
     at + removed <= hunk.base || at >= hunk.base + hunk.baseCount || removed === added
   );
-}
-
-/**
- * Words of lines in the hunk's place that are no lines of the base, edited: of those that the other side put in, and
- * of those that nobody had.
- */
-export function wordsBeside(
-  layout: Layout,
-  hunk: Hunk,
-  pairs = pairsIn(layout.base, layout.other, layout.otherChanges, hunk),
-): Counts {
-  const edited = new Set(pairs.values());
-  const words: Counts = new Map();
-  const { from, to } = placeOf(layout, hunk);
-  const { keys, known, texts } = layout;
-  const made = texts.prepared.diff("loose", texts.base, texts.result);
-  const ofBase = new Set(pairsIn(layout.base, layout.result, made, hunk).values());
-  for (let i = from; i < to; i++) {
-    const key = keys.result[i]!;
-    if (ofBase.has(i)) continue;
-    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
-    for (const word of wordCounts(slice(layout.result, i, 1)).keys()) add(words, word);
-  }
-  for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
-    if (edited.has(i) || layout.known.keys.base.has(layout.keys.other[i]!)) continue;
-    if (!layout.known.keys.result.has(layout.keys.other[i]!)) continue;
-    for (const word of wordCounts(slice(layout.other, i, 1)).keys()) add(words, word);
-  }
-  return words;
-}
-
-/** Lines of the base in the hunk, and which line of the text each of them became. */
-function pairsIn(
-  base: Lines,
-  text: Lines,
-  changes: readonly Change[],
-  hunk: Hunk,
-): Map<number, number> {
-  const end = hunk.base + hunk.baseCount;
-  const pairs = new Map<number, number>();
-  for (const { at, removed, newAt, added } of changes) {
-    if (at < hunk.base || at + removed > end || removed * added > COMPARISONS) continue;
-    const words = (from: Lines, first: number, count: number): KnownCounts[] =>
-      Array.from({ length: count }, (_, i) => wordCounts(slice(from, first + i, 1)));
-    const [old, now] = [words(base, at, removed), words(text, newAt, added)];
-    const found: { i: number; j: number; like: number }[] = [];
-    old.forEach((one, i) => {
-      if (!hasWord(base, at + i)) return;
-      now.forEach((two, j) => {
-        const { found: n, total } = shared(one, two);
-        const like = 2 * n / (total + shared(two, two).total);
-        if (like >= LIKE) found.push({ i, j, like });
-      });
-    });
-    const place = ({ i, j }: { i: number; j: number }): number => Math.abs(i * added - j * removed);
-    found.sort((a, b) => b.like - a.like || place(a) - place(b));
-    const used = new Set<number>();
-    for (const { i, j } of found) {
-      if (pairs.has(at + i) || used.has(j)) continue;
-      pairs.set(at + i, newAt + j);
-      used.add(j);
-    }
-  }
-  return new Map([...pairs].sort(([a], [b]) => a - b));
 }
 
 /** Lines that follow one another as one. */

@@ -15,7 +15,7 @@ import {
 } from "./gate-layout.ts";
 import { countOf, type Counts, wordCounts } from "./gate-words.ts";
 import { bringsNames, isAnswered, isBase } from "./gate-answers.ts";
-import { isImported } from "./gate-imports.ts";
+import { isNameImported } from "./gate-imports.ts";
 import { droppedLines, isWrittenAnew } from "./gate-lines.ts";
 import { inNumbers, numberedLines } from "./gate-numbers.ts";
 import { undoneDeletions, undoneEdits } from "./gate-undone.ts";
@@ -137,7 +137,7 @@ function isOverruled(layout: Layout, hunk: Hunk): boolean {
   );
   const brought: Counts = new Map();
   for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
-    if (hunk.baseCount === 0 && isImported(slice(layout.side, i, 1), layout.result)) continue;
+    if (hunk.baseCount === 0 && isNameImported(layout, i)) continue;
     for (const [word, n] of wordCounts(slice(side, i, 1))) {
       if (words.base.has(word) || words.other.has(word)) continue;
       brought.set(word, countOf(brought, word) + n);

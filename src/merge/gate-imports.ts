@@ -3,7 +3,7 @@
  * different places, either line is an answer.
  */
 import { Buffer } from "node:buffer";
-import { slice } from "./gate-layout.ts";
+import { type Layout, slice } from "./gate-layout.ts";
 import type { Lines } from "./text/lines.ts";
 
 const NAMES = String.raw`[\w$*]+(?:\s+as\s+[\w$]+)?`;
@@ -39,16 +39,27 @@ export function importedNames(line: Uint8Array): string[] {
 
 const imports = new WeakMap<Lines, ReadonlySet<string>>();
 
-/** Whether a line brings in names that lines of the result bring in too. */
-export function isImported(line: Uint8Array, result: Lines): boolean {
+/** Whether a line brings in names that lines of the result bring in too, but for those that were there before. */
+export function isImported(
+  line: Uint8Array,
+  result: Lines,
+  isOld: (line: number) => boolean,
+): boolean {
   const names = importedNames(line);
   if (names.length === 0) return false;
   let known = imports.get(result);
   if (!known) {
     known = new Set(
-      Array.from({ length: result.count }, (_, i) => importedNames(slice(result, i, 1))).flat(),
+      Array.from(
+        { length: result.count },
+        (_, i) => isOld(i) ? [] : importedNames(slice(result, i, 1)),
+      ).flat(),
     );
     imports.set(result, known);
   }
   return names.every((name) => known.has(name));
 }
+
+/** The same of a line of the side's. */
+export const isNameImported = ({ side, result, keys, known }: Layout, line: number): boolean =>
+  isImported(slice(side, line, 1), result, (i) => known.keys.base.has(keys.result[i]!));

@@ -11,7 +11,7 @@
  * ```
  */
 import { hasWord, type Layout, placeOf, slice } from "./gate-layout.ts";
-import { isImported } from "./gate-imports.ts";
+import { isNameImported } from "./gate-imports.ts";
 import { type NumberedLines, numberedLines } from "./gate-numbers.ts";
 import {
   countOf,
@@ -41,7 +41,7 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
     const words = wordCounts(slice(side, i, 1));
     const how = putIn(i);
     if (how === null || beside.numbered().has(i)) continue;
-    if (isImported(slice(side, i, 1), layout.result)) continue;
+    if (isNameImported(layout, i)) continue;
     if (isGone(layout, words, how, beside)) dropped.push(i);
   }
   if (dropped.length === 0) return [];
@@ -207,7 +207,7 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
       const same = lines.filter((line) =>
         isWithin(words, line) || isWithin(line, words) || isDated(words, line)
       );
-      return alike(words, [...same, ...groups.filter((group) => isWithin(words, group))]);
+      return alike(words, [...same, ...groups.filter((group) => isJoined(words, group))]);
     },
     numbered: once(() => numberedLines(layout, hunk)),
   };
@@ -218,6 +218,10 @@ function isWithin(words: KnownCounts, those: KnownCounts): boolean {
   for (const word of words.keys()) if (!those.has(word) && !isJoining(word)) return false;
   return true;
 }
+
+/** Whether those are these words, in several lines, and at most half as many others. */
+const isJoined = (words: KnownCounts, those: KnownCounts): boolean =>
+  isWithin(words, those) && shared(those, those).total <= 1.5 * shared(words, words).total;
 
 /** Whether a third of these words at most is not among those, numbers all: a heading with another day. */
 function isDated(words: KnownCounts, those: KnownCounts): boolean {

@@ -86,7 +86,7 @@ export function isNumberAnswered(old: Uint8Array, own: Uint8Array, now: Uint8Arr
   const [before, after, there] = [old, own, now].map(numbersOf) as [string[], string[], string[]];
   if (before.length !== after.length) return false;
   const changed = before.filter((number, i) => after[i] !== number);
-  return changed.length > 0 &&
+  return changed.length > 0 && there.length >= changed.length &&
     changed.every((number) => !there.includes(number) && !after.includes(number));
 }
 

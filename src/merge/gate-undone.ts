@@ -6,11 +6,12 @@
  * side's edit is lost: that the other side brought the same words to its own line is no trace of it. The same
  * holds for the single numbers of lines that differ in numbers only.
  */
-import { undoneEditsOf, wordsBeside } from "./gate-edits.ts";
+import { type BesideLines, linesBeside } from "./gate-beside.ts";
+import { undoneEditsOf } from "./gate-edits.ts";
 import type { Change } from "./text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./gate-layout.ts";
 import { inNumbers, numbersOf } from "./gate-numbers.ts";
-import { countOf, type Counts, isJoining, shared, wordCounts } from "./gate-words.ts";
+import { countOf, type Counts, shared, wordCounts } from "./gate-words.ts";
 import type { Hunk } from "./text/hunks.ts";
 
 /** The edits of the side that are undone in conflicts. */
@@ -46,15 +47,14 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
   const { base, side, keys, known } = layout;
   const place = placeOf(layout, hunk);
   const there = new Set(keys.result.subarray(place.from, place.to));
-  let beside: Counts | undefined;
-  /** Whether all words that the side put into lines stand in lines put in beside them. */
+  let beside: BesideLines | undefined;
+  /** Whether lines beside them say what the side put into lines. */
   const isSaid = (at: number, removed: number, newAt: number, added: number): boolean => {
-    const old = wordCounts(slice(base, at, removed));
-    const put = [...wordCounts(slice(side, newAt, added))]
-      .filter(([word, n]) => n > countOf(old, word) && !isJoining(word));
-    if (put.length === 0) return false;
-    beside ??= wordsBeside(layout, hunk);
-    return put.every(([word]) => beside!.has(word));
+    const [old, own] = [slice(base, at, removed), slice(side, newAt, added)];
+    const before = wordCounts(old);
+    const put = [...wordCounts(own)].filter(([word, n]) => n > countOf(before, word));
+    beside ??= linesBeside(layout, hunk);
+    return beside.say(put.map(([word]) => word), old, own);
   };
   return uncontested(layout, hunk).flatMap(({ at, removed, newAt, added }) => {
     for (let i = at; i < at + removed; i++) {

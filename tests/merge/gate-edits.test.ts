@@ -78,6 +78,20 @@ const sloppy: readonly Case[] = [
     "pool(10, quick)\n",
   ],
   [
+    "an argument that the other uses in a line beside it",
+    "mail = render(user)\nsend(mail)\n",
+    "mail = render(user, token)\nsend(mail, now)\n",
+    "mail = render(user)\naudit(token)\nsend(mail, later)\n",
+    "mail = render(user)\naudit(token)\nsend(mail, now, later)\n",
+  ],
+  [
+    "a number in a line that the other took out",
+    "start(10)\nif (x < 5) send(token)\n",
+    "start(10)\nif (x < 94) send(token)\n",
+    "start()\n",
+    "start()\n",
+  ],
+  [
     "a number in lines that the other moved",
     "f(10)\nstart()\nrun()\n",
     "f(20)\nstart()\nrun()\n",
@@ -271,6 +285,15 @@ test("an import that one side alone added is answered by one of the same name", 
   const of = (line: string) => judge([file(""), hers, his, file(line, "end(now)\n")]);
   assert.deepEqual(of("from collections.abc import Iterator\n"), { ok: true });
   assert.equal(of("").ok, false);
+  // The old line brings it in, and the new one is what is missing.
+  const old = "from typing import Iterator, List\n";
+  const moved = "from collections.abc import Iterator\nfrom typing import List\n";
+  assert.equal(
+    judge([file(old), file(moved), file(old, "end(now)\n"), file(old, "end(now)\n")]).ok,
+    false,
+  );
+  const both = file(`${old}from ada import more\n`);
+  assert.equal(judge([file(old), file(moved), both, both]).ok, false);
 });
 
 test("the names that a line brings in", () => {
