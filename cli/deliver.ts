@@ -72,7 +72,6 @@ export async function forgetAnswered(
   try {
     await submissions.forget(records);
   } catch (error) {
-    context.signal.throwIfAborted();
     const message = error instanceof AgentqError ? error.message : String(error);
     context.progress.line(`the submission could not be forgotten on this machine: ${message}`);
   }

@@ -20,14 +20,25 @@ export function standardInput(): Readable {
   }
 }
 
-/** All of it. Throws as {@link standardInput} does. */
-export async function readStandardInput(): Promise<Uint8Array> {
+/** All of it. Throws as {@link standardInput} does, and the signal's reason as soon as it is aborted. */
+export async function readStandardInput(signal: AbortSignal): Promise<Uint8Array> {
   const stream = standardInput();
   const chunks: Uint8Array[] = [];
-  try {
+  const read = async () => {
     for await (const chunk of stream) chunks.push(Buffer.from(chunk));
+  };
+  let stop = () => {};
+  const stopped = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    await Promise.race([read(), stopped]);
   } catch (error) {
-    throw inputFault(error);
+    throw signal.aborted ? signal.reason : inputFault(error);
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
   return Buffer.concat(chunks);
 }

@@ -3,7 +3,8 @@
  *
  * Signals: the first SIGINT or SIGTERM aborts `context.signal`, on which commands release the lock and
  * temp files; a second one ends the process at once. A reader of stdout that goes away is a third kind,
- * as SIGPIPE would be. Exit 130, 143 and 141 follow the shells' convention.
+ * as SIGPIPE would be. Exit 130, 143 and 141 follow the shells' convention. A command that had done its work
+ * when the signal came says so and exits as it would have without: 130 and 143 mean that it was stopped.
  */
 import { AgentqError } from "../src/errors.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
@@ -12,7 +13,7 @@ import { printError, toAgentqError } from "./output/errors.ts";
 import { codeAfterOutput, whenOutputCloses, writeOut } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
 import { resolveFlags, saysYes } from "./settings.ts";
-import { GLOBAL_FLAGS } from "./spec.ts";
+import { GLOBAL_FLAGS, STOPPED } from "./spec.ts";
 import { COMMANDS } from "./table.ts";
 import { VERSION } from "./version.ts";
 
@@ -41,6 +42,17 @@ async function help(argv: readonly string[]): Promise<number> {
   writeOut(commandHelp(locate(words, COMMANDS).spec));
   return 0;
 }
+
+/** Says what was done, or that nobody knows: not that a signal was in the way of it. */
+function tellsOutcome({ code, retryable }: AgentqError): boolean {
+  return !retryable || OUTCOME_UNKNOWN.includes(code);
+}
+
+const OUTCOME_UNKNOWN: readonly string[] = [
+  "commit-uncertain",
+  "backend-outcome-unknown",
+  "push-unknown",
+];
 
 /**
  * Runs `argv` (without the program's name) and returns the exit code.
@@ -95,13 +107,15 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     close = context.close;
     if (!spec.brief) expectMuchWork();
     const command = await spec.load();
+    abort.signal.throwIfAborted();
     const code = await command.run(context, args, flags);
-    return signalExit || code;
+    return code === STOPPED || signalExit === PIPE_EXIT ? signalExit : code;
   } catch (thrown) {
     close();
     const error = toAgentqError(thrown);
     printError(error, { json, verbose });
-    return signalExit || error.exitCode;
+    return tellsOutcome(error) && signalExit !== PIPE_EXIT ? error.exitCode : signalExit ||
+      error.exitCode;
   } finally {
     close();
   }

@@ -64,6 +64,9 @@ export interface CommandSpec {
   readonly passThrough?: boolean;
 }
 
+/** What a command returns that a signal has ended, after saying what it did until then. */
+export const STOPPED = -1;
+
 /** Flags that every command takes. */
 export const GLOBAL_FLAGS: readonly FlagSpec[] = [
   {

@@ -32,7 +32,11 @@ function errorsPage(): string {
 Every failure prints one of these: with \`--json\` as \`{"schema":"agentq.error/1","error":{"code",…}}\`
 on stdout, else as a message and a hint on stderr. A message names the thing; the hint below is the
 default, and gives way to a more exact one where more is known. A run that is stopped from outside exits
-130 after SIGINT, 143 after SIGTERM and 141 when nobody reads its output any more, as shells count signals.
+130 after SIGINT, 143 after SIGTERM and 141 when nobody reads its output any more, as shells count signals. One
+that had done its work when the signal came tells it and exits as ever; one that can't know says so
+(\`commit-uncertain\`, \`push-unknown\`, \`backend-outcome-unknown\`, exit 2). After \`interrupted\` with
+\`details.ticket\` that ticket is queued and goes on; without, what the command was to change is as it was.
+\`queue work\` says what it did and exits 130 or 143.
 
 | code | exit | worth retrying as it is | what to do |
 |---|---|---|---|

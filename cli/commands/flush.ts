@@ -23,7 +23,7 @@ export async function run(context: Context): Promise<number> {
       const ticket = await deliverTo(context, submissions!, record);
       if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
     } catch (thrown) {
-      context.signal.throwIfAborted();
+      if (document.delivered.length === 0) context.signal.throwIfAborted();
       const { code, message, hint } = toAgentqError(thrown);
       document.kept.push({ submission, candidate, error: { code, message, hint } });
     }

@@ -170,7 +170,10 @@ async function enqueueOnce(
   if (wait) return { number, record, answered: 0 };
   await forgetKnown(context, submissions, session, [record]);
   if (!done) return { number, record, answered: queued(context, record, number, 0) };
-  const result = await queue.chains.find("done", snapshot.done!, number, context.signal);
+  const result = await queue.chains.find("done", snapshot.done!, number, context.signal)
+    .catch((error) => {
+      throw whileQueued(error, number);
+    });
   await forgetAnswered(context, submissions, [record]);
   return { number, record, answered: answer(context, documentOfResult(result)) };
 }

@@ -12,7 +12,14 @@ import type { Oid } from "../git/types.ts";
 import { type LockEntry, numberOf, type ResultEntry } from "./chain.ts";
 import { chainCommit, type NewCommit } from "./chain-commit.ts";
 import type { Lock, Paused } from "./messages.ts";
-import { chainHolds, createRetry, PATIENCE_MS, pushOnce } from "./push.ts";
+import {
+  chainHolds,
+  createRetry,
+  foundAfterStop,
+  PATIENCE_MS,
+  pushOnce,
+  toFindOut,
+} from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** What the lock chain says besides who holds it. */
@@ -152,6 +159,12 @@ async function changeControl(
     });
     if (outcome === "won") return snapshot;
     const old = snapshot.lockHead;
+    if (outcome === "unknown" && signal?.aborted) {
+      return await foundAfterStop(what, async (asking) => {
+        const now = await readSnapshot(queue, asking);
+        return await chainHolds(queue, "lock", now.lock, made.oid, old, asking) ? now : null;
+      });
+    }
     snapshot = await readSnapshot(queue, signal);
     if (
       outcome === "unknown" &&
@@ -180,9 +193,10 @@ export async function cancelTicket(
   });
   // A landing that an origin applied by halves can have recorded its result beside our entry: from
   // here on none can, so one more look settles it.
-  const after = ticket < last.next ? last : await readSnapshot(queue, options.signal);
+  const signal = toFindOut(options.signal);
+  const after = ticket < last.next ? last : await readSnapshot(queue, signal);
   if (ticket >= after.next) return null;
-  return await queue.chains.find("done", after.done!, ticket, options.signal);
+  return await queue.chains.find("done", after.done!, ticket, signal);
 }
 
 /** The error for a number that no ticket has. */

@@ -12,7 +12,7 @@ import { numberOf, type TicketEntry } from "./chain.ts";
 import { chainCommit } from "./chain-commit.ts";
 import { type Lists, listsAfter } from "./lists.ts";
 import type { Genesis, Ticket } from "./messages.ts";
-import { createRetry, PATIENCE_MS, pushOnce } from "./push.ts";
+import { createRetry, foundAfterStop, PATIENCE_MS, pushOnce } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** What is submitted. */
@@ -84,6 +84,12 @@ export async function enqueue(
     });
     if (outcome === "won") return await queue.chains.remember("queue", entry);
     options.onRetry?.();
+    if (outcome === "unknown" && signal?.aborted) {
+      return await foundAfterStop("submit", async (asking) => {
+        const now = await readSnapshot(queue, asking);
+        return await findSubmission(queue, now, draft.submission, since, asking);
+      });
+    }
     snapshot = await readSnapshot(queue, signal);
     await retry.again(snapshot.queueHead, outcome, signal);
   }

@@ -7,6 +7,7 @@
  */
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
+import { wantedPause } from "../git/protocol/again.ts";
 import type { ObjectReader, Oid, PushOutcome, RefUpdate } from "../git/types.ts";
 import type { Entry } from "./chain.ts";
 import { type NewCommit, withCommits } from "./chain-commit.ts";
@@ -52,6 +53,9 @@ export async function pushOnce(
     unknownBecause.set(queue, error);
     return "unknown";
   }
+  if (outcome.status === "unknown" && outcome.cause instanceof AgentqError) {
+    unknownBecause.set(queue, outcome.cause);
+  }
   if (outcome.status !== "refused") return outcome.status;
   const reasons = outcome.refs.map(({ ref, reason }) => `${ref}: ${reason}`);
   const said = outcome.remoteOutput.trim();
@@ -63,6 +67,63 @@ export async function pushOnce(
     ].join("\n"),
     { details: { refs: outcome.refs, remoteOutput: outcome.remoteOutput } },
   );
+}
+
+/** How long a run that was stopped still asks what became of its push, in milliseconds. */
+const FIND_OUT_MS = 10_000;
+
+/** The signal to ask by what has become of something: also where the run was stopped, for a while. */
+export function toFindOut(signal: AbortSignal | undefined): AbortSignal | undefined {
+  return signal?.aborted ? AbortSignal.timeout(FIND_OUT_MS) : signal;
+}
+
+/**
+ * What a push did whose run was stopped before its answer: `find` looks, by a signal of its own, and gives
+ * what it has made, or null. A push that isn't seen may still be on its way.
+ * @throws `push-unknown` unless it is found
+ */
+export async function foundAfterStop<T>(
+  what: string,
+  find: (signal: AbortSignal) => Promise<T | null>,
+): Promise<T> {
+  let cause: unknown;
+  try {
+    const found = await find(AbortSignal.timeout(FIND_OUT_MS));
+    if (found !== null) return found;
+  } catch (error) {
+    cause = error;
+  }
+  throw new AgentqError(
+    "push-unknown",
+    `${what}: stopped before the origin's answer; it may or may not have been done`,
+    { cause },
+  );
+}
+
+/** Why the newest push came to nothing that is known, where it is known. */
+export function faultOfPush(queue: Queue): AgentqError | undefined {
+  return unknownBecause.get(queue);
+}
+
+/** What a server that answered a push with an error status said about it, behind the error's message. */
+export function wordsOf(fault: AgentqError): string {
+  const said = String(fault.details?.remoteOutput ?? "").trim();
+  return said === "" ? fault.message : `${fault.message}\n${said}`;
+}
+
+/** True where the server answered the push, with an error status: nothing was lost on the way. */
+export function isTurnedDown(fault: AgentqError): boolean {
+  return typeof fault.details?.status === "number";
+}
+
+/** The error of a push that the server turned down so, once the refs have shown that nothing moved. */
+export function turnedDown(fault: AgentqError, what?: string): AgentqError {
+  return new AgentqError(fault.code, `${what ? `${what}: ` : ""}${wordsOf(fault)}`, {
+    cause: fault,
+    retryable: fault.retryable,
+    hint: "Its refs show that nothing was done. Try again later, or ask its operator.",
+    ...(fault.details && { details: fault.details }),
+  });
 }
 
 /** True when `oid` is `head` or before it in its chain, looking back to `until` (exclusive) at most. */
@@ -89,6 +150,11 @@ export interface Retry {
 /** How often a push may fail in a row while its ref doesn't move: then something else is wrong. */
 const STUCK_AFTER = 25;
 const UNKNOWN_AFTER = 6;
+
+/** How long a server that answers pushes with an error status is left alone, in milliseconds. */
+const BUSY_MS = 250;
+/** How long one that says when to come back (`Retry-After`) is left alone at most, in milliseconds. */
+const MAX_WANTED_MS = 10_000;
 
 /**
  * How long somebody who asked for one push waits for lost answers, in milliseconds: a server that
@@ -131,9 +197,11 @@ export function createRetry(
       const fault = outcome === "unknown" ? unknownBecause.get(queue) : undefined;
       if (fault) options.onFault?.(fault);
       const late = unknown > 0 && clock.monotonic() - began > patience;
-      if (unknown >= UNKNOWN_AFTER || late) {
+      const final = fault !== undefined && isTurnedDown(fault) && !fault.retryable;
+      if (unknown >= UNKNOWN_AFTER || late || final) {
         // Nothing was sent where a ref is locked: that is no riddle.
         if (fault?.code === "ref-locked") throw fault;
+        if (fault && isTurnedDown(fault)) throw turnedDown(fault, what);
         throw new AgentqError(
           "push-unknown",
           `${what}: the origin's answer was lost again and again${
@@ -143,7 +211,9 @@ export function createRetry(
         );
       }
       const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
-      await clock.sleep(clock.random() * bound, signal);
+      const busy = fault && isTurnedDown(fault) ? BUSY_MS : 0;
+      const wanted = Math.min(wantedPause(fault) ?? busy, MAX_WANTED_MS);
+      await clock.sleep(Math.max(wanted, clock.random() * bound), signal);
     },
   };
 }

@@ -8,6 +8,8 @@ export interface OpenOptions {
   readonly create?: boolean;
   /** Prove a stale store lock's owner gone and go on (`store:` only). */
   readonly recoverStale?: boolean;
+  /** Ends waiting for a store's lock, with its reason (`store:` only). What has begun comes to its end. */
+  readonly signal?: AbortSignal;
   /** Where Redis users and passwords come from; the process's environment unless given. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -33,10 +35,11 @@ export async function openBackend(url: string, options: OpenOptions = {}): Promi
     case "store": {
       requirePath(rest, scheme);
       const { storeBackend } = await import("./backends/store/backend.ts");
-      const { recoverStale } = options;
+      const { recoverStale, signal } = options;
       return await storeBackend(rest, {
         create,
         ...(recoverStale === undefined ? {} : { recoverStale }),
+        ...(signal === undefined ? {} : { signal }),
       });
     }
     case "v1": {

@@ -1,5 +1,6 @@
 /** The transfer lock: every transaction runs alone, in this process and on this store. */
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { throwIfAborted } from "../platform/clock.ts";
 import { type ExclusiveFile, tryExclusive } from "./exclusive.ts";
 import { holderLiveness, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { shellWord } from "./shell-word.ts";
@@ -11,6 +12,8 @@ export interface LockWait {
   readonly recoverStale: boolean;
   /** For the command that the error names. */
   readonly root: string;
+  /** Ends waiting, with its reason; a lock that is free is taken all the same. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const SHORTEST_PAUSE_MS = 1;
@@ -58,6 +61,7 @@ export async function acquireLock(
       }
       if (expired) throw locked(wait, path, observed, liveness);
     }
+    throwIfAborted(wait.signal);
     await platform.sleep(pause * (0.5 + Math.random()));
     pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
   }

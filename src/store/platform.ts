@@ -41,5 +41,6 @@ export function storeWait(root: string, options: StoreOptions): LockWait {
     root,
     timeoutMs: options.lockTimeoutMs ?? DEFAULT_LOCK_TIMEOUT_MS,
     recoverStale: options.recoverStale ?? process.env.AGENTQ_RECOVER_STALE === "1",
+    signal: options.signal,
   };
 }

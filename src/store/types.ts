@@ -150,6 +150,8 @@ export interface StoreOptions {
   lockTimeoutMs?: number;
   /** Prove a lock's owner gone and remove the lock instead of failing. Default: AGENTQ_RECOVER_STALE=1. */
   recoverStale?: boolean;
+  /** Ends waiting for the lock, with its reason. What has the lock comes to its end. */
+  signal?: AbortSignal;
   limits?: Partial<StoreLimits>;
   /** What the tests replace: the file system, who this process is, what the kernel answers. */
   platform?: Partial<StorePlatform>;

@@ -18,12 +18,15 @@ export function defaultStore(context: Context): string {
   return join(context.stateDirectory, "store");
 }
 
-/** Opens the backend that the flags name, runs `work`, and closes it whatever happens. */
+/**
+ * Opens the backend that the flags name, runs `work`, and closes it whatever happens. A signal ends waiting
+ * for a store's lock, unless the command is a `long` one that has to settle things after it.
+ */
 export async function withBackend<T>(
   context: Context,
   flags: Flags,
   work: (backend: QueueBackend) => Promise<T>,
-  options: { create?: boolean } = {},
+  options: { create?: boolean; long?: boolean } = {},
 ): Promise<T> {
   const url = String(flags.backend ?? `store:${defaultStore(context)}`);
   if (url.startsWith("memory:")) {
@@ -38,8 +41,11 @@ export async function withBackend<T>(
   const backend = await openBackend(url, {
     create: options.create ?? false,
     ...(recoverStale ? { recoverStale } : {}),
+    ...(options.long === true ? {} : { signal: context.signal }),
   });
   try {
+    // Whatever it took to get here: nothing has been done yet.
+    context.signal.throwIfAborted();
     return await work(backend);
   } finally {
     await backend.close();
@@ -58,12 +64,15 @@ export function milliseconds(flags: Flags, name: string): number | undefined {
 }
 
 /** DATA of the command line, or all of standard input where it is absent or `-`. */
-export async function inputBytes(given: string | undefined): Promise<Uint8Array> {
+export async function inputBytes(
+  context: Context,
+  given: string | undefined,
+): Promise<Uint8Array> {
   if (given !== undefined && given !== "-") return bytesOf(given);
   if (isatty(0)) {
     throw new AgentqError("usage", "no data were given and standard input is a terminal");
   }
-  return await readStandardInput();
+  return await readStandardInput(context.signal);
 }
 
 /** Says on stderr what about the backend endangers messages. */
@@ -81,9 +90,10 @@ export function printLines(context: Context, documents: readonly unknown[]): voi
 }
 
 /**
- * Before messages are taken for an answer: throws `io-error` where nothing could be told of them. After
- * it was written, `giveBack` is called where it was lost, since nobody knows of the deliveries then; what
- * can't be given back is left to its lease.
+ * Before messages are taken for an answer: throws `io-error` where nothing could be told of them. Those that
+ * were taken when a signal came go back, and nothing is told; what can't be given back is told. After it was
+ * written, `giveBack` is called where the answer was lost, since nobody knows of the deliveries then; what
+ * can't be given back then is left to its lease.
  */
 export async function deliverable<T>(
   context: Context,
@@ -102,6 +112,11 @@ export async function deliverable<T>(
     );
   }
   const taken = await take();
+  if (context.signal.aborted) {
+    const back = await giveBack(taken).then(() => true, () => false);
+    if (back) throw context.signal.reason;
+    return print(taken);
+  }
   print(taken);
   if (outputFault() === null && !context.signal.aborted) return;
   await giveBack(taken).catch(() => {});

@@ -51,7 +51,7 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
       throw new AgentqError("usage", "name the dead letters, or pass --all");
     }
     const { retried, left } = flags.all === true
-      ? await retryAll(backend, name!)
+      ? await retryAll(backend, name!, context.signal)
       : { retried: await backend.failed.retry(name!, failedIds), left: [] };
     for (const { failed, reason } of left) context.progress.line(`${failed} stays: ${reason}`);
     context.print(
@@ -65,7 +65,7 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
  * Retries all that can be: of an id that failed more than once the oldest, since one would replace the
  * other, and nothing that can't be read or whose id is pending.
  */
-async function retryAll(backend: QueueBackend, queue: string) {
+async function retryAll(backend: QueueBackend, queue: string, signal: AbortSignal) {
   const left: { failed: string; reason: string }[] = [];
   const chosen: string[] = [];
   const ids = new Set<string>();
@@ -83,6 +83,10 @@ async function retryAll(backend: QueueBackend, queue: string) {
   if (together !== null) return { retried: together, left };
   const retried: string[] = [];
   for (const failedId of chosen) {
+    if (signal.aborted && retried.length > 0) {
+      left.push({ failed: failedId, reason: "stopped before it was its turn" });
+      continue;
+    }
     const one = await retryOr(backend, queue, [failedId], ({ message }) => {
       left.push({ failed: failedId, reason: message });
       return [];

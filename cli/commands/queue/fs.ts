@@ -37,7 +37,7 @@ export const write: Run = (context, [path, given], flags) =>
     const fs = queueFs(backend, { owner: ownerOf(flags) });
     const data = path!.replace(/\/$/, "").endsWith("/clear") && given === undefined
       ? new Uint8Array()
-      : await inputBytes(given);
+      : await inputBytes(context, given);
     const answer = await fs.write(path!, data);
     context.print({ schema: "agentq.queue-write/1", path, answer }, () => answer);
     return 0;

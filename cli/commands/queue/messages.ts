@@ -18,7 +18,7 @@ type Run = CommandModule["run"];
 
 export const enqueue: Run = (context, [name, given], flags) =>
   withBackend(context, flags, async (backend) => {
-    const data = await inputBytes(given);
+    const data = await inputBytes(context, given);
     if (flags.lines === true && typeof flags.id === "string") {
       throw new AgentqError("usage", "--id names one message, --lines makes many");
     }

@@ -24,7 +24,12 @@ export const wait: Run = (context, [name], flags) =>
 export const recover: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
     const staleMs = milliseconds(flags, "stale");
-    const recovered = await backend.recover(name!, staleMs === undefined ? {} : { staleMs });
+    const { signal } = context;
+    const recovered = await backend.recover(name!, {
+      signal,
+      ...(staleMs === undefined ? {} : { staleMs }),
+    });
+    if (recovered.length === 0) signal.throwIfAborted();
     context.print(
       {
         schema: "agentq.queue-recover/1",

@@ -6,7 +6,7 @@ import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
-import type { Flags } from "../../spec.ts";
+import { type Flags, STOPPED } from "../../spec.ts";
 import { milliseconds, warn, withBackend } from "./common.ts";
 
 const TICK_MS = 1000;
@@ -67,8 +67,8 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
         `${queue}: ${processed} done, ${requeue_count} tried again, ${failed_count} failed`,
       );
     }
-    return 0;
-  });
+    return context.signal.aborted ? STOPPED : 0;
+  }, { long: true });
 }
 
 /** What a person watching wants to know: what went wrong, and what was taken over. */
