@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { nodeUrl } from "../platform/builtins.ts";
 import type { GitConfig } from "./config.ts";
+import { urlDecoded } from "./url-decode.ts";
 import { rewriteUrl } from "./url-rewrite.ts";
 
 export interface Remote {
@@ -104,14 +105,20 @@ export function parseRemoteUrl(url: string, base: string): RemoteLocation {
     case "ssh+git":
       return checkedSsh({
         kind: "ssh",
-        host: decodeURIComponent(parsed.hostname.replace(/^\[(.*)\]$/, "$1")),
-        user: parsed.username === "" ? null : decodeURIComponent(parsed.username),
+        host: decoded(parsed.hostname.replace(/^\[(.*)\]$/, "$1"), url),
+        user: parsed.username === "" ? null : decoded(parsed.username, url),
         port: parsed.port === "" ? null : Number(parsed.port),
-        path: decodeURIComponent(parsed.pathname).replace(/^\/~/, "~"),
+        path: decoded(parsed.pathname, url).replace(/^\/~/, "~"),
       }, url);
     default:
       throw unsupported(url, `${scheme}:// is not supported`);
   }
+}
+
+function decoded(text: string, url: string): string {
+  const found = urlDecoded(text);
+  if (found === null) throw unsupported(url, "what it escapes is no UTF-8");
+  return found;
 }
 
 /** `user@host:path`, `[host]:path`, `[user@host:port]:path`. */

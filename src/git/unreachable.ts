@@ -13,6 +13,8 @@ const WORDS: Readonly<Record<string, string>> = {
 
 /** The error of a socket; system errors that are not known here stay as they are called. */
 export function whyUnreachable(cause: unknown): string {
-  const { code, message } = cause as { code?: string; message?: string };
-  return WORDS[code ?? ""] ?? (code || message || String(cause));
+  const { code, message } = cause as { code?: string | number; message?: string };
+  // Of a number (ssh's reasons to hang up) nobody learns anything.
+  if (typeof code !== "string") return message || String(code ?? cause);
+  return WORDS[code] ?? (code || message || String(cause));
 }

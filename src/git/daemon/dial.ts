@@ -10,12 +10,13 @@ import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";
 import { pktLine } from "../pkt-line.ts";
 import type { Channel, Dial } from "../stream/channel.ts";
+import { urlDecoded } from "../url-decode.ts";
 import { whyUnreachable } from "../unreachable.ts";
 
 const PORT = 9418;
 
 export function daemonDial(url: URL, name: string, limits: { connectMs: number }): Dial {
-  const host = decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, "$1");
+  const host = decoded(url.hostname, name).replace(/^\[(.*)\]$/, "$1");
   const port = url.port === "" ? PORT : Number(url.port);
   const path = decoded(url.pathname, name).replace(/^\/~/, "~");
   if (host === "" || path === "" || path === "/") {
@@ -37,11 +38,10 @@ export function daemonDial(url: URL, name: string, limits: { connectMs: number }
 }
 
 function decoded(path: string, name: string): string {
-  let text = path;
-  try {
-    text = decodeURIComponent(path);
-  } catch {
-    // Percent signs that encode nothing stand for themselves.
+  const text = urlDecoded(path);
+  if (text === null) {
+    const why = `Can't use ${name} as an origin: what it escapes is no UTF-8.`;
+    throw new AgentqError("url-unsupported", why);
   }
   if (text.includes("\0")) {
     throw new AgentqError("url-unsupported", `Can't use ${name} as an origin: it has a NUL in it.`);

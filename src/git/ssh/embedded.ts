@@ -16,7 +16,7 @@ import {
   type Version2,
 } from "../stream/channel.ts";
 import type { SshTarget } from "./command.ts";
-import { hostKeyChanged, hostKeyUnknown, notAdmitted, sshFault } from "./faults.ts";
+import { hostKeyChanged, hostKeyRevoked, hostKeyUnknown, notAdmitted, sshFault } from "./faults.ts";
 import { sshSettings } from "./client-settings.ts";
 import { keyFiles, usualKeys } from "./keys.ts";
 import { onlyAgent, type Ssh2Agents } from "./only-agent.ts";
@@ -47,7 +47,7 @@ interface Client {
 interface ExecStream extends Duplex {
   readonly stderr: Readable;
 }
-type SshError = Error & { level?: string; code?: string };
+type SshError = Error & { level?: string; code?: string | number };
 interface Ssh2 extends Ssh2Agents {
   Client: new () => Client;
 }
@@ -135,6 +135,7 @@ function connect(
     ...keys.map(({ data }) => ({ type: "publickey", username, key: data })),
   ];
   let verdict: Verdict | null = null;
+  const tried: Tried = { passed, offered: ways.length, asked: false, agent: null };
   return new Promise((resolve, reject) => {
     const client = new Client();
     const fail = (error: AgentqError) => {
@@ -149,8 +150,13 @@ function connect(
     });
     // Once it stood, an error ends the channels, and they tell.
     client.on("error", (error) => {
+      // An agent that is gone, or doesn't sign: the next way in is tried.
+      if (error.level === "agent") {
+        tried.agent = error.message;
+        return;
+      }
       onEnd();
-      fail(connectError(error, name, verdict, { passed, offered: ways.length }, connectMs));
+      fail(connectError(error, name, verdict, tried, connectMs));
     });
     // A host that is known by one kind of key is asked for that kind.
     const preferred = [...new Set(known.flatMap(({ type }) => ALGORITHMS[type] ?? []))];
@@ -164,7 +170,10 @@ function connect(
       keepaliveInterval: 30_000,
       algorithms: { serverHostKey: [...preferred, ...others] },
       hostVerifier: (key: Buffer) => (verdict = judgeHostKey(known, key)) === "known",
-      authHandler: () => queue.shift() ?? false,
+      authHandler: () => {
+        tried.asked = true;
+        return queue.shift() ?? false;
+      },
     });
   });
 }
@@ -185,19 +194,36 @@ function loginName(env: EmbeddedSshOptions["env"]): string {
   return userInfo().username;
 }
 
+/** What was tried to get in. */
+interface Tried {
+  /** Key files that were passed over, and why. */
+  readonly passed: readonly string[];
+  /** Ways in: keys, and the agent as one. */
+  readonly offered: number;
+  /** True once the server is asking who this is. */
+  asked: boolean;
+  /** Why the agent couldn't be asked. */
+  agent: string | null;
+}
+
 function connectError(
   error: SshError,
   name: string,
   verdict: Verdict | null,
-  tried: { passed: readonly string[]; offered: number },
+  tried: Tried,
   connectMs: number,
 ): AgentqError {
   if (verdict === "unknown") return hostKeyUnknown(name, {});
   if (verdict === "changed") return hostKeyChanged(name, {});
-  if (error.level === "client-authentication") {
+  if (verdict === "revoked") return hostKeyRevoked(name, {});
+  // The server ends it by itself after a few keys: the number of its reason says no more than that.
+  const tooMany = tried.asked && /too many authentication failures/i.test(error.message);
+  if (error.level === "client-authentication" || tooMany) {
     return notAdmitted(name, {
       offered: tried.offered,
       ...(tried.passed.length > 0 ? { passedOver: tried.passed } : {}),
+      ...(tried.agent === null ? {} : { agent: tried.agent }),
+      ...(tooMany ? { remoteOutput: error.message } : {}),
     });
   }
   if (error.level === "client-timeout") {
@@ -215,10 +241,8 @@ function connectError(
 
 function execChannel(stream: ExecStream, name: string, command: string): Channel {
   const said = keepTail(stream.stderr);
-  let received = false;
   let exit: number | null = null;
   let killedBy: string | null = null;
-  stream.once("data", () => received = true);
   stream.on("error", () => {});
   stream.once("exit", (code: number | null, signal?: string) => {
     exit = code;
@@ -228,13 +252,13 @@ function execChannel(stream: ExecStream, name: string, command: string): Channel
   return {
     readable: stream,
     writable: stream,
-    async explain() {
+    async explain(opened) {
       const patience = new Promise<void>((resolve) => setTimeout(resolve, 1000).unref?.());
       await Promise.race([closed, patience]);
       if (exit === null && killedBy === null) {
         return new AgentqError("origin-unreachable", `The connection to ${name} broke.`);
       }
-      return sshFault({ exit, killedBy, stderr: said(), name, command, opened: received });
+      return sshFault({ exit, killedBy, stderr: said(), name, command, opened });
     },
     said,
     finish() {

@@ -52,6 +52,9 @@ export function sshFault(end: SshEnd): AgentqError {
 }
 
 function connectionFault({ name, stderr }: SshEnd, details: Record<string, unknown>): AgentqError {
+  if (/REVOKED HOST KEY DETECTED|key has been marked as revoked/i.test(stderr)) {
+    return hostKeyRevoked(name, details);
+  }
   if (/HOST IDENTIFICATION HAS CHANGED/.test(stderr)) return hostKeyChanged(name, details);
   if (/Host key verification failed|No \S+ host key is known/.test(stderr)) {
     return hostKeyUnknown(name, details);
@@ -84,11 +87,29 @@ export function hostKeyChanged(name: string, details: Record<string, unknown>): 
   );
 }
 
+export function hostKeyRevoked(name: string, details: Record<string, unknown>): AgentqError {
+  return new AgentqError(
+    "host-key-changed",
+    `${name} shows a host key that known_hosts marks as revoked: someone may be in between.`,
+    {
+      details,
+      hint:
+        "Don't connect, and remove no line of known_hosts: ask the server's operator, who revoked this key, which one holds now.",
+    },
+  );
+}
+
 export function notAdmitted(name: string, details: Record<string, unknown>): AgentqError {
-  return new AgentqError("auth-required", `${name} does not accept any key it was offered.`, {
+  const agent = typeof details.agent === "string"
+    ? ` The ssh agent could not be asked: ${JSON.stringify(details.agent)}.`
+    : "";
+  const tooMany = /too many authentication failures/i.test(String(details.remoteOutput ?? ""));
+  const message = `${name} does not accept any key it was offered.${agent}`;
+  return new AgentqError("auth-required", message, {
     details,
-    hint:
-      "Load the key into ssh-agent, name it with IdentityFile or GIT_SSH_COMMAND, and see that the server knows it; nothing is asked for without a terminal.",
+    hint: tooMany
+      ? "The server stopped asking after a few keys: name the right one with IdentityFile and IdentitiesOnly in ~/.ssh/config, or load only that into the agent."
+      : "Load the key into ssh-agent, name it with IdentityFile or GIT_SSH_COMMAND, and see that the server knows it; nothing is asked for without a terminal.",
   });
 }
 

@@ -43,12 +43,12 @@ export function readKnownHosts(files: readonly string[], name: string): HostKey[
   });
 }
 
-export type Verdict = "known" | "unknown" | "changed";
+export type Verdict = "known" | "unknown" | "changed" | "revoked";
 
 /** What the known keys say to the one that the host shows. */
 export function judgeHostKey(known: readonly HostKey[], shown: Buffer): Verdict {
   const same = known.filter(({ key }) => key.equals(shown));
-  if (same.some(({ revoked }) => revoked)) return "changed";
+  if (same.some(({ revoked }) => revoked)) return "revoked";
   if (same.length > 0) return "known";
   return known.some(({ revoked }) => !revoked) ? "changed" : "unknown";
 }

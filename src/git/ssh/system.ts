@@ -106,8 +106,6 @@ function childChannel(
   const stdin = child.stdin!;
   const stdout = child.stdout!;
   const said = keepTail(child.stderr!);
-  let received = false;
-  stdout.once("data", () => received = true);
   stdout.on("error", () => {});
   stdin.on("error", () => {});
   let failure: Error | null = null;
@@ -142,16 +140,16 @@ function childChannel(
   return {
     readable: stdout,
     writable: stdin,
-    async explain() {
+    async explain(opened) {
       const timer = setTimeout(() => kill("SIGKILL"), 2 * GRACE_MS);
       await ended;
       clearTimeout(timer);
       const word = firstWord(program);
-      if (failure !== null || (!received && end?.exit === 127 && absent(word, env))) {
+      if (failure !== null || (!opened && end?.exit === 127 && absent(word, env))) {
         return notStarted(word || "ssh", failure ?? { code: "ENOENT" });
       }
       const { exit = null, killedBy = null } = end ?? {};
-      return sshFault({ exit, killedBy, stderr: said(), name, command, opened: received });
+      return sshFault({ exit, killedBy, stderr: said(), name, command, opened });
     },
     said,
     finish() {

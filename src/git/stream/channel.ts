@@ -9,10 +9,14 @@ export type Service = "git-upload-pack" | "git-receive-pack";
 export type Version2 = "offer" | "insist" | "no";
 
 export interface Channel {
+  /** Nobody listens to its data before `pipe` does: whoever did would have its first bytes to himself. */
   readonly readable: Readable;
   readonly writable: Writable;
-  /** Why it ended. Called once nothing more can be read; waits a moment for what there is to know. */
-  explain(): Promise<AgentqError>;
+  /**
+   * Why it ended. Called once nothing more can be read; waits a moment for what there is to know.
+   * @param opened whether the other side has said something in git's protocol
+   */
+  explain(opened: boolean): Promise<AgentqError>;
   /** What came beside the protocol, raw: the other side's stderr. */
   said(): string;
   /** Nothing more is asked: lets the other side finish, and ends all by force when it does not. */

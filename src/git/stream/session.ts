@@ -53,7 +53,7 @@ export async function openSession(
       const chunk = await wire.read();
       if (chunk !== null) yield chunk;
       // The end without a word in answer has its reason elsewhere.
-      else if (wire.received() === told) throw await channel.explain();
+      else if (wire.received() === told) throw await channel.explain(wire.received() > 0);
       else return;
     }
   }

@@ -12,6 +12,7 @@
  */
 import { isAgentqError } from "../../errors.ts";
 import type { Advertisement } from "../protocol/advertisement.ts";
+import { askAgain } from "../protocol/again.ts";
 import type { Asking, UploadWire } from "../protocol/reading.ts";
 import type { Dial, StreamLimits } from "./channel.ts";
 import { openSession, type Session } from "./session.ts";
@@ -63,7 +64,10 @@ export function uploadsOver(
   }
 
   async function open(signal: AbortSignal | undefined): Promise<Session> {
-    const session = await openSession(dial, "git-upload-pack", version2, limits, signal);
+    const session = await askAgain(
+      () => openSession(dial, "git-upload-pack", version2, limits, signal),
+      signal,
+    );
     known = session.advertisement;
     return session;
   }
@@ -119,42 +123,44 @@ export function uploadsOver(
       if (better !== null) return better;
       return held?.asked.length === 0 ? held.advertisement : await look(signal);
     },
-    async ask<T>(
-      asking: Asking,
-      _known: Advertisement,
-      request: Parameters<UploadWire["ask"]>[2],
-      read: (reader: Session["reader"], advertisement: Advertisement) => Promise<T>,
-      signal: AbortSignal | undefined,
-    ): Promise<T> {
-      for (let again = false;; again = true) {
-        const kept = again ? null : take((session) => allowed(asking, session));
-        const session = kept ?? await open(signal);
-        const before = session.pipe.received();
-        try {
-          const result = await session.limited(async () => {
-            session.asked.push(asking);
-            await session.pipe.write(request(session.advertisement));
-            const value = await read(session.reader, session.advertisement);
-            if (session.advertisement.version === 2) {
-              while (!session.flushed() && await session.reader.packet() !== null);
-            }
-            return value;
-          }, signal);
-          if (session.advertisement.version === 2) hold(session);
-          else session.channel.finish();
-          return result;
-        } catch (error) {
-          session.destroy();
-          // The server may have hung up on a connection that waited: that says nothing yet.
-          const stale = kept !== null && session.pipe.received() === before &&
-            !signal?.aborted && !isAgentqError(error, "origin-timeout");
-          if (!stale) throw error;
-        }
-      }
-    },
+    ask: (asking, _known, request, read, signal) =>
+      askAgain(() => ask(asking, request, read, signal), signal),
     close() {
       closed = true;
       release();
     },
   };
+
+  async function ask<T>(
+    asking: Asking,
+    request: Parameters<UploadWire["ask"]>[2],
+    read: (reader: Session["reader"], advertisement: Advertisement) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    for (let again = false;; again = true) {
+      const kept = again ? null : take((session) => allowed(asking, session));
+      const session = kept ?? await open(signal);
+      const before = session.pipe.received();
+      try {
+        const result = await session.limited(async () => {
+          session.asked.push(asking);
+          await session.pipe.write(request(session.advertisement));
+          const value = await read(session.reader, session.advertisement);
+          if (session.advertisement.version === 2) {
+            while (!session.flushed() && await session.reader.packet() !== null);
+          }
+          return value;
+        }, signal);
+        if (session.advertisement.version === 2) hold(session);
+        else session.channel.finish();
+        return result;
+      } catch (error) {
+        session.destroy();
+        // The server may have hung up on a connection that waited: that says nothing yet.
+        const stale = kept !== null && session.pipe.received() === before &&
+          !signal?.aborted && !isAgentqError(error, "origin-timeout");
+        if (!stale) throw error;
+      }
+    }
+  }
 }

@@ -392,7 +392,7 @@ test("known_hosts: names, ports, patterns, hashes and marks as ssh-keygen reads 
   const judge = (text: string) => judgeHostKey(knownHostKeys(text, "h"), shown);
   assert.equal(judge(`h ${material}`), "known");
   assert.equal(judge(`@cert-authority h ${material}`), "unknown");
-  assert.equal(judge(`h ${material}\n@revoked * ${material}`), "changed");
+  assert.equal(judge(`h ${material}\n@revoked * ${material}`), "revoked");
   assert.equal(judge("h ssh-ed25519 AAAA\n# h\n\nh\n"), "unknown");
 });
 
