@@ -18,7 +18,7 @@ export function hold(path: string, dev: bigint): number | null {
 
 /** See `FileSystem.letGo`. */
 export async function letGo(held: readonly number[]): Promise<void> {
-  toClose.push(...held);
+  for (const each of held) toClose.push(each);
   closeSome();
   while (toClose.length > MAX_TO_CLOSE) await Promise.race(closing);
 }

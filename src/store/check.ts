@@ -62,7 +62,9 @@ function audit(context: StoreContext): CheckReport {
       message: `${orphans} objects belong to nothing; agentq store gc removes them`,
     });
   }
-  findings.push(...auditFailed(context, state), ...auditText(context), ...auditNamespace(context));
+  for (const audit of [auditFailed(context, state), auditText(context), auditNamespace(context)]) {
+    for (const finding of audit) findings.push(finding);
+  }
   return {
     storeId: state.storeId,
     revision: state.revision,

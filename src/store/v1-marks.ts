@@ -83,16 +83,16 @@ function survey(files: FileSystem<StoreSite>, directory: string): Survey {
       );
       const taken = names.filter((name) => TAKEN.test(name) && isFile(name));
       const pending = names.filter((name) => PENDING.test(name) && isFile(name));
-      found.messages.push(
-        ...[...taken, ...(depth === 0 ? pending : [])].map((name) => join(place, name)),
-      );
+      for (const name of depth === 0 ? [...taken, ...pending] : taken) {
+        found.messages.push(join(place, name));
+      }
       const known = new Set([...directories, ...taken, ...pending]);
       const foreign = names.filter((name) => !known.has(name) && !TEMPORARY.test(name));
       found.mixed ||= foreign.some((name) => !name.startsWith(NAMESPACE));
       if (directories.includes(FAILED) && foreign.every((name) => name.startsWith("."))) {
         found.letters.push(join(place, FAILED));
       }
-      below.push(...directories.filter((name) => name !== FAILED).map((name) => join(place, name)));
+      for (const name of directories) if (name !== FAILED) below.push(join(place, name));
     }
     level = below;
   }

@@ -99,7 +99,9 @@ export function below(directory: string, prefix: string): string[] {
     const path = join(directory, entry.name);
     if (holdsStore(path)) continue;
     if (isQueueName(name) && isQueueDirectory(path)) names.push(name);
-    if (isQueueName(`${name}/x`)) names.push(...below(path, `${name}/`));
+    if (isQueueName(`${name}/x`)) {
+      for (const each of below(path, `${name}/`)) names.push(each);
+    }
   }
   return names.sort();
 }

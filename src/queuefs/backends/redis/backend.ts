@@ -7,19 +7,19 @@ import type {
   QueueBackend,
   Receipt,
   Settlement,
-  UnackedMessage,
 } from "../../contract.ts";
-import { checkMessageId, checkQueueName, isInTree, quoted } from "../../names.ts";
-import { decodeEnvelope, encodeEnvelope } from "../../payload.ts";
+import { checkMessageId, checkQueueName, quoted } from "../../names.ts";
+import { encodeEnvelope } from "../../payload.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, type CallHead, callHead } from "./call.ts";
 import { connectRedis, type Reply } from "./connection.ts";
-import { redisCounts } from "./counts.ts";
 import { redisDeadLetters } from "./dead-letters.ts";
 import { basePrefix, redisKeys } from "./keys.ts";
+import { redisReading } from "./reading.ts";
 import { recoverQueue } from "./recover.ts";
 import { remember } from "./remember.ts";
-import { groups, OUTCOMES, read, receiptArguments, text, type Unreadable } from "./replies.ts";
+import { serverRole } from "./role.ts";
+import { OUTCOMES, read, receiptArguments, text, type Unreadable } from "./replies.ts";
 import * as life from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
 import * as queues from "./scripts/queues.ts";
@@ -36,7 +36,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     const keys = redisKeys(address.prefix, checkQueueName(queue));
     return { keys, of: new Map<Script, CallHead>() };
   });
-  const run = (script: Script, queue: string, ...args: Argument[]) => {
+  const run = (script: Script, queue: string, args: readonly Argument[]) => {
     const { keys, of } = keysOf(queue);
     let head = of.get(script);
     if (head === undefined) {
@@ -44,22 +44,20 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     }
     return connection.run(head, queue, args);
   };
+  const role = serverRole(address, connection);
+  const reading = redisReading(address, connection, run, role);
   /** When something that is repeated from time to time was said last: of a queue, of an owner. */
   const touched = remember(() => ({ at: -Infinity }));
   const alive = remember(() => ({ at: -Infinity, leaseMs: 0 }));
-  const list = async (prefix?: string) =>
-    (await connection.members(names)).filter((name) =>
-      prefix === undefined || isInTree(name, prefix)
-    ).sort();
   const settle = async (
     script: Script,
     queue: string,
     receipts: readonly Receipt[],
-    ...args: Argument[]
-  ): Promise<Settlement[]> =>
-    (await run(script, queue, ...args, ...receipts.flatMap(receiptArguments)) as number[]).map(
-      (outcome) => OUTCOMES[outcome]!,
-    );
+    args: readonly Argument[] = [],
+  ): Promise<Settlement[]> => {
+    const all = [...args, ...receipts.flatMap(receiptArguments)];
+    return (await run(script, queue, all) as number[]).map((outcome) => OUTCOMES[outcome]!);
+  };
   /** For how long to say now that an owner is alive (null: it was said lately), and that it was said. */
   const heartbeat = ({ owner, leaseMs }: DequeueOptions) => {
     // Said for twice as long as it is kept.
@@ -74,7 +72,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   };
   const bury = async (queue: string, unreadable: readonly Unreadable[]) => {
     for (const { receipt, problem } of unreadable) {
-      await settle(life.FAIL, queue, [receipt], problem);
+      await settle(life.FAIL, queue, [receipt], [problem]);
     }
   };
   const dequeue = async (queue: string, options: DequeueOptions): Promise<Delivery[]> => {
@@ -84,11 +82,11 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const want = count - all.length;
       const { say, told } = heartbeat(options);
       const taken = say === null
-        ? await run(life.DEQUEUE, queue, want, owner, leaseMs) as Reply[]
-        : await run(life.DEQUEUE_ALIVE, queue, want, owner, leaseMs, say) as Reply[];
+        ? await run(life.DEQUEUE, queue, [want, owner, leaseMs]) as Reply[]
+        : await run(life.DEQUEUE_ALIVE, queue, [want, owner, leaseMs, say]) as Reply[];
       if (taken.length > 0) told();
       const { deliveries, unreadable } = read(taken, owner);
-      all.push(...deliveries);
+      for (const each of deliveries) all.push(each);
       await bury(queue, unreadable);
       if (deliveries.length + unreadable.length < want) break;
     }
@@ -117,7 +115,6 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       }
       return removed.map(text).sort();
     },
-    list,
     enqueue: async (queue, messages) => {
       const now = Date.now();
       const rows = messages.map(({ id, data }) => {
@@ -130,7 +127,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const args = rows.flatMap(({ id, envelope }) => [id, envelope]);
       const [touch, clock] = [touched(queue), performance.now()];
       const at = clock - touch.at >= 1000 ? seconds() : "";
-      const refused = await run(script, queue, at, ...args) as Reply[];
+      const refused = await run(script, queue, [at, ...args]) as Reply[];
       if (at !== "" && refused.length === 0) touch.at = clock;
       if (refused.length > 0) {
         throw new AgentqError(
@@ -157,15 +154,8 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         ]);
       const { say, told } = heartbeat(options);
       const { owner, leaseMs } = options;
-      const [outcomes, taken] = await run(
-        script,
-        queue,
-        count,
-        owner,
-        leaseMs,
-        say ?? "",
-        ...args,
-      ) as [number[], Reply[]];
+      const all = [count, owner, leaseMs, say ?? "", ...args];
+      const [outcomes, taken] = await run(script, queue, all) as [number[], Reply[]];
       if (taken.length > 0) told();
       const settlements = outcomes.map((outcome) => OUTCOMES[outcome]!);
       const { deliveries, unreadable } = read(taken, owner);
@@ -176,7 +166,9 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
           await bury(queue, unreadable);
           const want = count - deliveries.length;
           if (deliveries.length + unreadable.length === count) {
-            deliveries.push(...await dequeue(queue, { ...options, count: want }));
+            for (const each of await dequeue(queue, { ...options, count: want })) {
+              deliveries.push(each);
+            }
           }
         } catch {
           // The next call meets it again.
@@ -186,47 +178,21 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     },
     ack: (queue, receipts) => settle(life.ACK, queue, receipts),
     requeue: (queue, receipts, { counted = true } = {}) =>
-      settle(life.REQUEUE, queue, receipts, counted ? "1" : "0"),
-    fail: (queue, receipts, reason) => settle(life.FAIL, queue, receipts, reason.toWellFormed()),
+      settle(life.REQUEUE, queue, receipts, [counted ? "1" : "0"]),
+    fail: (queue, receipts, reason) => settle(life.FAIL, queue, receipts, [reason.toWellFormed()]),
     renew: (queue, receipts, leaseMs) =>
-      settle(life.RENEW, queue, receipts, leaseMs, Math.max(leaseMs, ALIVE_MS) * 2),
-    peek: async (queue) => {
-      for (let place = 0;;) {
-        const reply = await run(queues.PEEK, queue, place) as Reply[] | null;
-        if (reply === null) return null;
-        const decoded = decodeEnvelope(reply[2] as Uint8Array);
-        if ("data" in decoded) return { id: text(reply[1]), data: decoded.data };
-        place = Number(reply[0]) + 1;
-      }
-    },
-    ...redisCounts(address, connection, run),
-    messages: async (queue) => {
-      const all = groups(await run(queues.MESSAGES, queue) as Reply[], 4).map(
-        ([id, payload, order, state]) => {
-          const decoded = decodeEnvelope(payload as Uint8Array | null);
-          const message: UnackedMessage = {
-            id: text(id),
-            state: text(state) === "pending" ? "pending" : "processing",
-            data: "data" in decoded ? decoded.data : null,
-          };
-          return { message, order: Number(text(order)) };
-        },
-      );
-      // Those pending have order 0 and stand in order already; sorting is stable.
-      const out = all.filter(({ message }) => message.state === "processing");
-      const waiting = all.filter(({ message }) => message.state === "pending");
-      return [...out.sort((a, b) => a.order - b.order), ...waiting].map(({ message }) => message);
-    },
-    clear: async (queue) => Number(await run(queues.CLEAR, queue)),
+      settle(life.RENEW, queue, receipts, [leaseMs, Math.max(leaseMs, ALIVE_MS) * 2]),
+    ...reading,
+    clear: async (queue) => Number(await run(queues.CLEAR, queue, [])),
     recover: async (queue, options = {}) => {
       const recovered = await Promise.all(
-        (queue === null ? await list() : [queue]).map((each) =>
-          recoverQueue((script, ...args) => run(script, each, ...args), each, options)
+        (queue === null ? await reading.list() : [queue]).map((each) =>
+          recoverQueue((script, args) => run(script, each, args), role, each, options)
         ),
       );
       return recovered.flat();
     },
-    failed: redisDeadLetters(run),
+    failed: redisDeadLetters(run, role),
     warnings: async () => {
       // Users that may not ask aren't told.
       const memory = await connection.info("memory").catch(() => "");

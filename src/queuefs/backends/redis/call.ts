@@ -29,6 +29,18 @@ export function callHead(
   return { script, keys, args, wire: parts.map(bulk).join(""), parts: parts.length };
 }
 
+const carefulHeads = new WeakMap<CallHead, CallHead>();
+
+/** The same call with a further key: the script looks first whether it may do all that it has to. */
+export function carefulHead(head: CallHead): CallHead {
+  let made = carefulHeads.get(head);
+  if (made === undefined) {
+    const { script, keys, args } = head;
+    carefulHeads.set(head, made = callHead(script, [...keys, keys[0]!], args));
+  }
+  return made;
+}
+
 /** A command whose time somebody else watches: it needs no timer of its own, nor diagnostics. */
 export class Call extends Command {
   override isTraced = true;

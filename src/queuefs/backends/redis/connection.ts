@@ -9,10 +9,12 @@
  * after a failover, …), or where the script only reads.
  */
 import { Cluster, type Command, Redis } from "ioredis";
-import { AgentqError } from "../../../errors.ts";
+import { AgentqError, isAgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
-import { type Argument, Call, type CallHead, callKnown, callSource } from "./call.ts";
-import { callFault, connectFault, isFinal, isPassing } from "./faults.ts";
+import { type Argument, Call, type CallHead, callKnown, callSource, carefulHead } from "./call.ts";
+import { callFault, connectFault, isFinal, isPassing, nothingOnReplica } from "./faults.ts";
+import { saysReplica } from "./role.ts";
+import type { Script } from "./scripts/prelude.ts";
 import { whenWithoutTls } from "./without-tls.ts";
 
 /** An answer with bulk strings as bytes. */
@@ -23,8 +25,6 @@ export interface RedisConnection {
   run(head: CallHead, queue: string, args: readonly Argument[]): Promise<Reply>;
   /** A section of what the server says about itself: `name:value` lines. */
   info(section: string): Promise<string>;
-  /** The members of a set. */
-  members(key: string): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -90,26 +90,33 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
     }
   };
 
+  const info = (section: string) =>
+    call(
+      "info",
+      "",
+      true,
+      () => new Call("info", [section], { replyEncoding: "utf8" }),
+    ) as Promise<string>;
+  const permitted = permissions(client);
+
   return {
-    run: (head, queue, args) => {
-      const { name, readOnly } = head.script;
+    run: async (plain, queue, args) => {
+      const { name, readOnly } = plain.script;
+      const ask = permitted.isDue(plain.script);
+      const head = ask ? carefulHead(plain) : plain;
       const known = () => callKnown(head, args);
-      return call(name, queue, readOnly, known, () => callSource(head, args)) as Promise<Reply>;
+      try {
+        const reply = await call(name, queue, readOnly, known, () => callSource(head, args));
+        if (ask) permitted.granted(plain.script);
+        return reply as Reply;
+      } catch (error) {
+        permitted.withdrawn(error);
+        // A replica that is behind knows nothing of a newer queue.
+        const missing = isAgentqError(error, "queue-not-found") && address.mode === "single";
+        throw missing && await saysReplica({ info }) ? nothingOnReplica(label) : error;
+      }
     },
-    info: (section) =>
-      call(
-        "info",
-        "",
-        true,
-        () => new Call("info", [section], { replyEncoding: "utf8" }),
-      ) as Promise<string>,
-    members: (key) =>
-      call(
-        "list",
-        "",
-        true,
-        () => new Call("smembers", [key], { replyEncoding: "utf8" }),
-      ) as Promise<string[]>,
+    info,
     close: async () => {
       link.closing();
       limits.close();
@@ -123,6 +130,25 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
 }
 
 const RETRY_MS = 50;
+const ASK_AGAIN_MS = 1000;
+
+/**
+ * Which scripts the user may run whole, as far as is known: asked with the first call over a connection, and
+ * from time to time, since permissions change under a connection too.
+ */
+function permissions(client: Client) {
+  const granted = new Map<Script, number>();
+  const forget = () => granted.clear();
+  for (const event of ["ready", "close", "+node", "-node"]) client.on(event, forget);
+  return {
+    isDue: (script: Script) =>
+      performance.now() - (granted.get(script) ?? -Infinity) >= ASK_AGAIN_MS,
+    granted: (script: Script) => void granted.set(script, performance.now()),
+    withdrawn: (error: unknown) => {
+      if (isAgentqError(error, "backend-denied")) forget();
+    },
+  };
+}
 
 function isAnswer(error: unknown): error is Error {
   return error instanceof Error && error.name === "ReplyError";

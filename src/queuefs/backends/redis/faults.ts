@@ -8,9 +8,26 @@ const LATER = /^(LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|MOVED|ASK|BUSY
 const DENIED =
   /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH|(ERR )?The user executing the script can't)/;
 const CODES: readonly [RegExp, ErrorCode][] = [
-  [/^(OOM|MISCONF|NOREPLICAS) /, "backend-full"],
+  [/^(OOM|MISCONF) /, "backend-full"],
+  [/^BUSY /, "backend-busy"],
   [DENIED, "backend-denied"],
   [LATER, "backend-unreachable"],
+  [/^NOREPLICAS /, "backend-unreachable"],
+];
+/** Where a code's own hint says something else. */
+const HINTS: readonly [RegExp, string][] = [
+  [
+    /^NOPERM|The user executing the script can't/,
+    "Give the user the commands and keys that docs/queues.md lists (ACL SETUSER), or name another user.",
+  ],
+  [
+    /^BUSY /,
+    "A script runs on the server for long: wait for its end, or have it ended there (SCRIPT KILL).",
+  ],
+  [
+    /^NOREPLICAS/,
+    "The server takes changes only with enough replicas (min-replicas-to-write): see to these.",
+  ],
 ];
 const TLS =
   /certificate|CERT_|self[- ]signed|SELF_SIGNED|ERR_TLS|ERR_SSL|alert|UnknownIssuer|NotValidForName/i;
@@ -138,7 +155,11 @@ export function callFault(
     const mistake = mistakeOf(error, label);
     if (mistake !== null) return mistake;
     const code = CODES.find(([words]) => words.test(error.message))?.[1] ?? "backend-error";
-    return new AgentqError(code, `${label}: ${message}`, { cause: error });
+    const hint = HINTS.find(([words]) => words.test(error.message))?.[1];
+    return new AgentqError(code, `${label}: ${message}`, {
+      cause: error,
+      ...(hint === undefined ? {} : { hint }),
+    });
   }
   return new AgentqError(
     readOnly || UNSENT.test(message) ? "backend-unreachable" : "backend-outcome-unknown",
@@ -160,11 +181,11 @@ function readOnlyReplica(cause: Error, label: string): AgentqError {
   );
 }
 
-/** Nothing is left on a replica, which says nothing about the master: it may be behind, or cut off. */
-export function emptyReplica(label: string): AgentqError {
+/** Nothing is there on a replica, which says nothing about the master: it may be behind, or cut off. */
+export function nothingOnReplica(label: string): AgentqError {
   return new AgentqError(
     "backend-denied",
-    `${label}: it is a replica: that its queues are empty doesn't say that the master's are`,
+    `${label}: it is a replica and may be behind: that something isn't there, or is done, is its master's word`,
     {
       hint: "Name the master; where the address moves to it at a failover, try again.",
       retryable: true,

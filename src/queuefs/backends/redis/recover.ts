@@ -5,16 +5,17 @@
  * Leases are measured by the server's clock, and that may be set forward: then every lease looks run
  * out, those of live workers too. As everywhere, a worker's is watched before it is taken (`watch.ts`).
  */
-import { Buffer } from "node:buffer";
 import type { Recovered, RecoverOptions } from "../../contract.ts";
 import { judgeLease } from "../../lease.ts";
 import { watch, watchMs } from "../../watch.ts";
 import type { Argument } from "./call.ts";
 import type { Reply } from "./connection.ts";
+import { text } from "./replies.ts";
+import type { Role } from "./role.ts";
 import { SURVEY, TAKE_BACK } from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
 
-type Run = (script: Script, ...args: Argument[]) => Promise<Reply>;
+type Run = (script: Script, args: readonly Argument[]) => Promise<Reply>;
 
 interface Candidate {
   readonly id: string;
@@ -28,20 +29,28 @@ interface Candidate {
 /** Recovers one queue. Takes as long as a renewal may take where a worker's lease has run out. */
 export async function recoverQueue(
   run: Run,
+  role: Role,
   queue: string,
   { staleMs, signal }: RecoverOptions,
 ): Promise<Recovered[]> {
-  const candidates = await survey(run, staleMs);
+  const candidates = await survey(run, role, staleMs);
   const certain = candidates.filter(({ watchMs }) => watchMs === 0);
   const watched = candidates.filter(({ watchMs }) => watchMs > 0);
   const recovered = await takeBack(run, queue, certain);
   if (watched.length === 0) return recovered;
-  if (!await watch(Math.max(...watched.map(({ watchMs }) => watchMs)), signal)) return recovered;
+  const longest = watched.reduce((most, { watchMs }) => Math.max(most, watchMs), 0);
+  if (!await watch(longest, signal)) return recovered;
   return [...recovered, ...await takeBack(run, queue, watched)];
 }
 
-async function survey(run: Run, staleMs: number | undefined): Promise<Candidate[]> {
-  const reply = (await run(SURVEY) as Uint8Array[]).map((bytes) => Buffer.from(bytes).toString());
+async function survey(
+  run: Run,
+  { asks, assertMaster }: Role,
+  staleMs: number | undefined,
+): Promise<Candidate[]> {
+  const [time, role, ...rows] = await run(SURVEY, [asks]) as Reply[];
+  await assertMaster(role);
+  const reply = [time, ...rows].map(text);
   const now = { boot: 0, bootId: null, wall: Number(reply[0]) };
   const candidates: Candidate[] = [];
   for (let i = 1; i + 5 <= reply.length; i += 5) {
@@ -71,20 +80,38 @@ async function survey(run: Run, staleMs: number | undefined): Promise<Candidate[
   return candidates;
 }
 
+/** So many at a time: a server does nothing else meanwhile. */
+const CHUNK = 1000;
+
+/**
+ * Those that go furthest back come first: of those that are at the front already, placing a message back
+ * moves all that belong before it.
+ */
 async function takeBack(
   run: Run,
   queue: string,
   candidates: readonly Candidate[],
 ): Promise<Recovered[]> {
-  if (candidates.length === 0) return [];
-  const args = candidates.flatMap(({ id, owner, record }) => [id, owner, record]);
-  const outcomes = await run(TAKE_BACK, ...args) as number[];
-  return candidates.flatMap(({ id, why }, i) =>
-    outcomes[i] === 0 ? [] : [{
-      queue,
-      id,
-      why,
-      outcome: outcomes[i] === 2 ? "superseded" as const : "pending" as const,
-    }]
-  );
+  const sorted = candidates.map((candidate) => ({ candidate, order: orderOf(candidate) }))
+    .sort((a, b) => a.order - b.order).map(({ candidate }) => candidate);
+  const recovered: Recovered[][] = [];
+  for (let end = sorted.length; end > 0; end -= CHUNK) {
+    const chunk = sorted.slice(Math.max(0, end - CHUNK), end);
+    const args = chunk.flatMap(({ id, owner, record }) => [id, owner, record]);
+    const outcomes = await run(TAKE_BACK, args) as number[];
+    recovered.unshift(chunk.flatMap(({ id, why }, i) =>
+      outcomes[i] === 0 ? [] : [{
+        queue,
+        id,
+        why,
+        outcome: outcomes[i] === 2 ? "superseded" as const : "pending" as const,
+      }]
+    ));
+  }
+  return recovered.flat();
+}
+
+/** The number of its first delivery, the fourth part of its record; 0 where another program took it. */
+function orderOf({ record }: Candidate): number {
+  return Number(record.split("|")[3] ?? 0);
 }

@@ -1,28 +1,33 @@
 /** Dead letters, kept beside the queue. */
+import { MASTER } from "./library.ts";
 import { queueScript } from "./prelude.ts";
 
-/** ARGV queue, first, last (as in ZRANGE). Four values each: dead letter, facts, payload, Unix microseconds. */
+/**
+ * ARGV queue, first, last (as in ZRANGE), whether to ask for the role where there are none. The role, then
+ * four values each: dead letter, facts, payload, Unix microseconds.
+ */
 export const FAILED_LIST = queueScript(
   "failed-list",
   `
-local answer = {}
+local answer = { ${MASTER} }
 for _, name in ipairs(redis.call('ZRANGE', failed_order, ARGV[2], ARGV[3])) do
   answer[#answer + 1] = name
   answer[#answer + 1] = redis.call('HGET', failed, name)
   answer[#answer + 1] = redis.call('HGET', failed_data, name)
   answer[#answer + 1] = redis.call('ZSCORE', failed_order, name)
 end
+if #answer == 1 then answer[1] = server_role(ARGV[4]) end
 return answer
 `,
   { readOnly: true },
 );
 
-/** ARGV queue, dead letter. The same four values, or nil. */
+/** ARGV queue, dead letter, whether to ask for the role. The same four values, or {role}. */
 export const FAILED_SHOW = queueScript(
   "failed-show",
   `
 local facts = redis.call('HGET', failed, ARGV[2])
-if not facts then return nil end
+if not facts then return { server_role(ARGV[3]) } end
 return { ARGV[2], facts, redis.call('HGET', failed_data, ARGV[2]),
          redis.call('ZSCORE', failed_order, ARGV[2]) }
 `,
@@ -36,6 +41,7 @@ return { ARGV[2], facts, redis.call('HGET', failed_data, ARGV[2]),
 export const FAILED_RETRY = queueScript(
   "failed-retry",
   `
+masters_word()
 local seen = {}
 for i = 2, #ARGV, 3 do
   local name, id = ARGV[i], ARGV[i + 1]
@@ -64,6 +70,7 @@ return {}
 export const FAILED_PRUNE = queueScript(
   "failed-prune",
   `
+masters_word()
 local chosen
 if #ARGV > 2 then
   chosen = {}

@@ -8,11 +8,11 @@ import { queueScript } from "./prelude.ts";
 export const ENQUEUE_NEW = queueScript(
   "enqueue",
   `
+touch(ARGV[2])
 for i = 3, #ARGV, 2 do
   redis.call('SET', messages .. ARGV[i], ARGV[i + 1])
   redis.call('RPUSH', pending, ARGV[i])
 end
-touch(ARGV[2])
 return {}
 `,
 );
@@ -34,14 +34,15 @@ for i = 3, #ARGV, 2 do
   end
 end
 if #refused > 0 then return refused end
-for i = 3, #ARGV, 2 do put(ARGV[i], ARGV[i + 1]) end
 touch(ARGV[2])
+for i = 3, #ARGV, 2 do put(ARGV[i], ARGV[i + 1]) end
 return refused
 `,
 );
 
 /** ARGV queue, count, owner, lease ms. Leaves what was taken in `answer`, `taken` of them. */
 const take = `
+masters_word()
 local count, owner, length = tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local time = redis.call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -56,15 +57,15 @@ while taken < count do
   if r and r.owner ~= '' and redis.call('HEXISTS', held, id) == 1 then
     skipped = skipped + 1
   else
-    if skipped == 0 then redis.call('LPOP', pending) else redis.call('LREM', pending, 1, id) end
-    -- Nor is there one any more, then: another program's doing.
-    if r and r.owner == '' then redis.call('HDEL', held, id) end
     local n = int((tonumber(known[1]) or at * 1000) + 1)
     local attempts = r and r.attempts or 0
     local order = r and r.order ~= '0' and r.order or n
-    redis.call('ZADD', processing, time[1], id .. '|' .. owner)
     redis.call('HSET', deliveries, '#', n, id,
       n .. till .. order .. '|' .. attempts .. '|' .. owner)
+    redis.call('ZADD', processing, time[1], id .. '|' .. owner)
+    if skipped == 0 then redis.call('LPOP', pending) else redis.call('LREM', pending, 1, id) end
+    -- Nor is there one any more, then: another program's doing.
+    if r and r.owner == '' then redis.call('HDEL', held, id) end
     answer[taken * 4 + 1] = id
     answer[taken * 4 + 2] = redis.call('GET', messages .. id)
     answer[taken * 4 + 3] = n
@@ -123,6 +124,7 @@ for i = 2, #ARGV, 3 do
   answer[#answer + 1] = outcome
 end
 ${noQueueUnless("any")}
+if not any then masters_word() end
 return answer
 `,
   { asksItself: true },
@@ -156,7 +158,7 @@ return { outcomes, answer }
 export const SETTLE_DEQUEUE = queueScript(
   "settle and dequeue",
   `
-local outcomes, back = {}, {}
+local outcomes, back, members = {}, {}, {}
 for j = 6, #ARGV, 5 do
   local how, i = ARGV[j], j + 2
   local id = ARGV[i]
@@ -166,12 +168,12 @@ for j = 6, #ARGV, 5 do
   else
     local r, outcome = current(id, ARGV[i + 1], ARGV[i + 2]), 0
     if r and how == 'fail' then outcome = fail(id, r, ARGV[j + 1], now_ms()) end
-    if r and how == 'requeue' then outcome = give_back(id, r, nil) end
-    if r and how == 'release' then outcome = give_back(id, r, back) end
+    if r and how == 'requeue' then outcome = give_back(id, r) end
+    if r and how == 'release' then outcome = give_back(id, r, back, members) end
     outcomes[#outcomes + 1] = outcome
   end
 end
-if #back > 0 then place_back(back) end
+place_back(back, members)
 ${take}
 if taken > 0 then keep_alive(owner, ARGV[5]) end
 return { outcomes, answer }
@@ -182,12 +184,13 @@ return { outcomes, answer }
 export const REQUEUE = queueScript(
   "requeue",
   `
-local answer, back = {}, {}
+masters_word()
+local answer, back, members = {}, {}, {}
 for i = 3, #ARGV, 3 do
   local r = current(ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  answer[#answer + 1] = r and give_back(ARGV[i], r, ARGV[2] ~= '1' and back or nil) or 0
+  answer[#answer + 1] = r and give_back(ARGV[i], r, ARGV[2] ~= '1' and back or nil, members) or 0
 end
-if #back > 0 then place_back(back) end
+place_back(back, members)
 return answer
 `,
 );
@@ -196,11 +199,13 @@ return answer
 export const FAIL = queueScript(
   "fail",
   `
-local answer, at = {}, now_ms()
+local answer, at, any = {}, now_ms(), false
 for i = 3, #ARGV, 3 do
   local r = current(ARGV[i], ARGV[i + 1], ARGV[i + 2])
   answer[#answer + 1] = r and fail(ARGV[i], r, ARGV[2], at) or 0
+  any = any or r ~= nil
 end
+if not any then masters_word() end
 return answer
 `,
 );
@@ -209,6 +214,7 @@ return answer
 export const RENEW = queueScript(
   "renew",
   `
+masters_word()
 local answer, at = {}, now_ms()
 for i = 4, #ARGV, 3 do
   local id = ARGV[i]
@@ -226,14 +232,14 @@ return answer
 );
 
 /**
- * ARGV queue. First the server's time in ms, then five values for each message in processing: id,
- * owner, its record when that is of this very delivery (else ""), "1" when the owner's alive key
- * exists, the score.
+ * ARGV queue, whether to ask for the role. First the server's time in ms and its role, then five values
+ * for each message in processing: id, owner, its record when that is of this very delivery (else ""), "1"
+ * when the owner's alive key exists, the score.
  */
 export const SURVEY = queueScript(
   "survey",
   `
-local answer = { int(now_ms()) }
+local answer = { int(now_ms()), server_role(ARGV[2]) }
 for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
   local id, owner = string.match(member, '^([^|]*)|?(.*)$')
   local r = record(id)
@@ -255,7 +261,8 @@ return answer
 export const TAKE_BACK = queueScript(
   "take-back",
   `
-local answer, back = {}, {}
+masters_word()
+local answer, back, members = {}, {}, {}
 for i = 2, #ARGV, 3 do
   local id, owner, seen = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local member, r, outcome = id .. '|' .. owner, record(id), 0
@@ -266,10 +273,10 @@ for i = 2, #ARGV, 3 do
   else
     same = redis.call('HGET', deliveries, id) == seen
   end
-  if same and redis.call('ZREM', processing, member) == 1 then
-    if seen ~= '' and redis.call('HDEL', held, id) == 1 then
+  if same and redis.call('ZSCORE', processing, member) then
+    if seen ~= '' and redis.call('HEXISTS', held, id) == 1 then
       outcome = 2
-      redis.call('HDEL', deliveries, id)
+      superseded(id, member)
     else
       outcome = 1
       if seen == '' then
@@ -279,11 +286,12 @@ for i = 2, #ARGV, 3 do
       r.attempts = r.attempts + 1
       save(id, r)
       back[#back + 1] = id
+      members[#members + 1] = member
     end
   end
   answer[#answer + 1] = outcome
 end
-if #back > 0 then place_back(back) end
+place_back(back, members)
 return answer
 `,
 );

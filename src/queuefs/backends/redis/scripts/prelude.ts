@@ -5,7 +5,12 @@
  */
 import { createHash } from "node:crypto";
 import type { RedisKeys } from "../keys.ts";
+import { LIBRARY } from "./library.ts";
 
+/**
+ * With a further key a script is refused as a whole, before it changes anything, where the user may not run
+ * one of its commands.
+ */
 export interface Script {
   readonly name: string;
   readonly source: string;
@@ -32,13 +37,43 @@ export function queueScript(
   );
   const heads = keys.map((key) => VARIABLES[key]);
   const head = `local ${heads.join(", ")} = ${keys.map((_, i) => `KEYS[${i + 1}]`).join(", ")}\n`;
-  return { ...script(name, `${head}${source}`, readOnly), keys };
+  return { ...plain(name, `${head}${permissions(source, keys.length)}${source}`, readOnly), keys };
 }
 
 /** A script with keys of its own. */
 export function script(name: string, source: string, readOnly = false): Script {
+  const keys = [...source.matchAll(/KEYS\[(\d+)\]/g)].map(([, n]) => Number(n));
+  return plain(name, permissions(source, Math.max(...keys)) + source, readOnly);
+}
+
+function plain(name: string, source: string, readOnly: boolean): Script {
   const sha = createHash("sha1").update(source).digest("hex");
   return { name, source, sha, keys: [], readOnly };
+}
+
+/**
+ * Asks for each command, with the key or the prefix of keys that it is run on, where there are more keys than
+ * the script needs. Servers before 7.0 can't be asked.
+ */
+function permissions(source: string, keys: number): string {
+  const known = Object.values(VARIABLES);
+  const wanted = new Set<string>();
+  for (
+    const [, command, on = ""] of source.matchAll(/redis\.call\('([A-Z]+)'(?:, ?([\w[\]]+))?/g)
+  ) {
+    const key = known.includes(on) || on.startsWith("KEYS[") ? on : "KEYS[1]";
+    wanted.add(command === "TIME" ? "'TIME'" : `'${command}', ${key}`);
+  }
+  return `
+if KEYS[${keys + 1}] and redis.acl_check_cmd then
+  for _, words in ipairs({ ${[...wanted].map((words) => `{ ${words} }`).join(", ")} }) do
+    if not redis.acl_check_cmd(unpack(words)) then
+      return redis.error_reply('NOPERM the user may not run ' .. words[1] ..
+        (words[2] and ' on ' .. words[2] or '') .. ': nothing was changed')
+    end
+  end
+end
+`;
 }
 
 /** What each key is called in the scripts. */
@@ -80,185 +115,3 @@ if redis.call('SISMEMBER', names, ARGV[1]) == 0 then
   return redis.error_reply('NOQUEUE')
 end
 `;
-
-/** What `server_role` answers; UNTOLD where a script may not ask. */
-export const MASTER = 0, REPLICA = 1, UNTOLD = 2;
-
-/** Asked in the script itself, so that an answer that depends on it takes one round trip. */
-export const SERVER_ROLE = `
-local function server_role(asked)
-  if asked ~= '1' then return ${MASTER} end
-  local about = redis.pcall('INFO', 'replication')
-  if type(about) ~= 'string' then return ${UNTOLD} end
-  return string.find(about, 'role:slave', 1, true) and ${REPLICA} or ${MASTER}
-end
-`;
-
-const LIBRARY: Record<string, string> = {
-  server_role: SERVER_ROLE,
-  now_ms: `
-local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-`,
-  int: `
-local function int(number)
-  return string.format('%.0f', number)
-end
-`,
-  parse: `
--- DELIVERY|UNTIL|LENGTH|ORDER|ATTEMPTS|OWNER; the owner is empty while the message is pending.
-local function parse(text)
-  if not text then return nil end
-  local n, till, length, order, attempts, owner =
-    string.match(text, '^(%d+)|(%d+)|(%d+)|(%d+)|(%d+)|(.*)$')
-  if not n then return nil end
-  return { n = n, till = till, length = length, order = order, attempts = tonumber(attempts),
-           owner = owner }
-end
-`,
-  record: `
-local function record(id)
-  return parse(redis.call('HGET', deliveries, id))
-end
-`,
-  save: `
-local function save(id, r)
-  redis.call('HSET', deliveries, id, table.concat(
-    { r.n, r.till, r.length, r.order, int(r.attempts), r.owner }, '|'))
-end
-`,
-  holder: `
--- Who holds a message by its record, when that is of the delivery that a receipt names.
--- kind 'lease': DELIVERY.OWNER; kind 'owner': what the holder's name must begin with or be.
-local function holder(text, kind, token)
-  local n, owner = string.match(text or '', '^(%d+)|%d+|%d+|%d+|%d+|(.+)$')
-  if not n then return nil end
-  local wanted = kind == 'lease' and n .. '.' .. owner or string.sub(owner, 1, string.len(token))
-  return wanted == token and owner or nil
-end
-`,
-  current: `
--- The record of the delivery that a receipt names, when it is the last one that was made and the
--- message is in processing under it: other programs may have ended that.
-local function current(id, kind, token)
-  local text = redis.call('HGET', deliveries, id)
-  local owner = holder(text, kind, token)
-  return owner and redis.call('ZSCORE', processing, id .. '|' .. owner) and parse(text) or nil
-end
-`,
-  place_back: `
--- Puts messages back to where they were. Those at the front that came back before are the only ones
--- that can belong before them.
-local function place_back(ids)
-  local function order(id)
-    local r = record(id)
-    return r and tonumber(r.order) or 0
-  end
-  local entries, last = {}, 0
-  for _, id in ipairs(ids) do
-    local at = order(id)
-    entries[#entries + 1] = { id, at, #entries }
-    if at > last then last = at end
-  end
-  while true do
-    local id = redis.call('LINDEX', pending, 0)
-    if not id then break end
-    local r = record(id)
-    if not r or r.order == '0' or tonumber(r.order) > last then break end
-    redis.call('LPOP', pending)
-    entries[#entries + 1] = { id, tonumber(r.order), #entries }
-  end
-  table.sort(entries, function(a, b)
-    if a[2] ~= b[2] then return a[2] < b[2] end
-    return a[3] < b[3]
-  end)
-  for i = #entries, 1, -1 do redis.call('LPUSH', pending, entries[i][1]) end
-end
-`,
-  put: `
--- Makes a message pending at the back, replacing one of its id that is pending. Callers have made sure
--- that no program without leases is processing the id: its ack would take the new payload along.
-local function put(id, payload)
-  local old = redis.call('GET', messages .. id)
-  -- First what a server out of memory refuses: it lets a script that has changed something go on.
-  redis.call('SET', messages .. id, payload)
-  local r = old and record(id)
-  if r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner) then
-    if redis.call('HSETNX', held, id, old) == 0 then redis.call('LREM', pending, 0, id) end
-  else
-    if old then redis.call('LREM', pending, 0, id) end
-    redis.call('HDEL', held, id)
-    redis.call('HDEL', deliveries, id)
-  end
-  redis.call('RPUSH', pending, id)
-end
-`,
-  keep_alive: `
--- For programs that go by heartbeats.
-local function keep_alive(owner, ms)
-  if ms ~= '' then redis.call('SET', instances .. owner .. ':alive', '1', 'PX', ms) end
-end
-`,
-  touch: `
-local function touch(seconds)
-  if seconds ~= '' then redis.call('HSET', meta, 'last_updated', seconds) end
-end
-`,
-  bury: `
-local function bury(id, attempts, reason, payload, at)
-  local name, n = id, 1
-  while redis.call('HEXISTS', failed, name) == 1 do
-    n = n + 1
-    name = id .. '.' .. int(n)
-  end
-  redis.call('HSET', failed, name, cjson.encode({ id = id, reason = reason, attempts = attempts }))
-  if payload then redis.call('HSET', failed_data, name, payload) end
-  -- In order even within one millisecond.
-  local score, last = at * 1000, redis.call('ZREVRANGE', failed_order, 0, 0, 'WITHSCORES')[2]
-  if last and tonumber(last) >= score then score = tonumber(last) + 1 end
-  redis.call('ZADD', failed_order, int(score), name)
-end
-`,
-  fail: `
--- Moves a message in processing to the dead letters.
-local function fail(id, r, reason, at)
-  local older = redis.call('HGET', held, id)
-  bury(id, r.attempts + 1, reason, older or redis.call('GET', messages .. id), at)
-  redis.call('ZREM', processing, id .. '|' .. r.owner)
-  redis.call('HDEL', deliveries, id)
-  if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end
-  return 1
-end
-`,
-  give_back: `
--- Ends a delivery without an ack: 2 where a newer generation has superseded it. To the back, counted; or
--- on the list \`back\`, to be placed where it was, uncounted.
-local function give_back(id, r, back)
-  redis.call('ZREM', processing, id .. '|' .. r.owner)
-  if redis.call('HDEL', held, id) == 1 then
-    redis.call('HDEL', deliveries, id)
-    return 2
-  end
-  r.owner = ''
-  if back then
-    back[#back + 1] = id
-  else
-    r.attempts = r.attempts + 1
-    r.order = '0'
-    redis.call('RPUSH', pending, id)
-  end
-  save(id, r)
-  return 1
-end
-`,
-  delete_all: `
--- Deletes in bounded steps: one call with all of them could overflow the Lua stack.
-local function delete_all(list)
-  for from = 1, #list, 1000 do
-    redis.call('UNLINK', unpack(list, from, math.min(from + 999, #list)))
-  end
-end
-`,
-};

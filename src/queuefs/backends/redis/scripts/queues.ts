@@ -1,5 +1,6 @@
 /** Queues as wholes: create, remove, counts, clear. */
-import { MASTER, queueScript, script, SERVER_ROLE } from "./prelude.ts";
+import { MASTER, SERVER_ROLE } from "./library.ts";
+import { queueScript, script } from "./prelude.ts";
 
 /** KEYS names, meta. ARGV queue, Unix seconds. 1 when it was made, 0 when it was there. */
 export const CREATE = script(
@@ -39,28 +40,49 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS[2])) do
     removed[#removed + 1] = queue
   end
 end
+-- Changes nothing, which a replica refuses: it may be behind.
+if #removed == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
 return removed
 `,
 );
 
-/** KEYS base prefix, names. ARGV queues, or none for all. Triples: queue, pending, processing. */
+/** KEYS names. ARGV whether to ask for the role. The role, then the names. */
+export const LIST = script(
+  "list",
+  `${SERVER_ROLE}
+local answer = redis.call('SMEMBERS', KEYS[1])
+table.insert(answer, 1, server_role(ARGV[1]))
+return answer
+`,
+  true,
+);
+
+/**
+ * KEYS base prefix, names. ARGV whether to ask for the role where one of them is empty, or there are none;
+ * queues, or none for all. The role as in STATUS, then triples: queue, pending, processing.
+ */
 export const STATUSES = script(
   "statuses",
-  `
-local queues = ARGV
+  `${SERVER_ROLE}
+local queues = {}
+for i = 2, #ARGV do queues[#queues + 1] = ARGV[i] end
 if #queues == 0 then
   queues = redis.call('SMEMBERS', KEYS[2])
   table.sort(queues)
 end
-local answer = {}
+local answer, empty = { ${MASTER} }, #queues == 0
 for _, queue in ipairs(queues) do
   if redis.call('SISMEMBER', KEYS[2], queue) == 0 then
     return redis.error_reply('NOQUEUE ' .. queue)
   end
+  local waiting = redis.call('LLEN', KEYS[1] .. queue .. ':pending')
+  local out = redis.call('ZCARD', KEYS[1] .. queue .. ':processing')
+  empty = empty or waiting + out == 0
   answer[#answer + 1] = queue
-  answer[#answer + 1] = redis.call('LLEN', KEYS[1] .. queue .. ':pending')
-  answer[#answer + 1] = redis.call('ZCARD', KEYS[1] .. queue .. ':processing')
+  answer[#answer + 1] = waiting
+  answer[#answer + 1] = out
 end
+if empty then answer[1] = server_role(ARGV[1]) end
 return answer
 `,
   true,
@@ -81,7 +103,7 @@ end
 for i = 2, #ARGV do
   local own = KEYS[1] .. ARGV[i]
   if redis.call('LLEN', own .. ':pending') + redis.call('ZCARD', own .. ':processing') > 0 then
-    return { 0, 0 }
+    return { 0, server_role(ARGV[1]) }
   end
 end
 return { 1, server_role(ARGV[1]) }
@@ -90,14 +112,14 @@ return { 1, server_role(ARGV[1]) }
 );
 
 /**
- * ARGV queue, whether to ask for the role where there are no messages. {pending, processing, role}; the
- * role is MASTER too where nobody asked.
+ * ARGV queue, whether to ask for the role where none is pending. {pending, processing, role}; the role is
+ * MASTER too where nobody asked.
  */
 export const STATUS = queueScript(
   "status",
   `
 local waiting, out = redis.call('LLEN', pending), redis.call('ZCARD', processing)
-return { waiting, out, waiting + out == 0 and server_role(ARGV[2]) or ${MASTER} }
+return { waiting, out, waiting == 0 and server_role(ARGV[2]) or ${MASTER} }
 `,
   { readOnly: true },
 );
@@ -123,13 +145,14 @@ return #waiting + #out
 );
 
 /**
- * ARGV queue. First the messages in processing, four values each: id, payload or false, the order of
- * its first delivery, "processing"; then those pending, in order, with "pending" and 0.
+ * ARGV queue, whether to ask for the role where there are none. The role; the messages in processing, four
+ * values each: id, payload or false, the order of its first delivery, "processing"; then those pending, in
+ * order, with "pending" and 0.
  */
 export const MESSAGES = queueScript(
   "messages",
   `
-local answer = {}
+local answer = { ${MASTER} }
 local function add(id, payload, order, state)
   answer[#answer + 1] = id
   answer[#answer + 1] = payload
@@ -145,19 +168,20 @@ end
 for _, id in ipairs(redis.call('LRANGE', pending, 0, -1)) do
   add(id, redis.call('GET', messages .. id), '0', 'pending')
 end
+if #answer == 1 then answer[1] = server_role(ARGV[2]) end
 return answer
 `,
   { readOnly: true },
 );
 
-/** ARGV queue, first place to look at. {place, id, payload} of the next message, or nil. */
+/** ARGV queue, first place to look at, whether to ask for the role. {place, id, payload} of the next message, or {role}. */
 export const PEEK = queueScript(
   "peek",
   `
 local place = tonumber(ARGV[2])
 while true do
   local id = redis.call('LINDEX', pending, place)
-  if not id then return nil end
+  if not id then return { server_role(ARGV[3]) } end
   if redis.call('HEXISTS', held, id) == 0 then
     local payload = redis.call('GET', messages .. id)
     if payload then return { place, id, payload } end
