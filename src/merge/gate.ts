@@ -7,16 +7,16 @@
  * ```
  *
  * A loss is forgiven when a later commit of the candidate brings the work back or changes its place on
- * purpose (gate-forgive.ts), or when it was declared with `--drop`.
+ * purpose (gate/forgive.ts), or when it was declared with `--drop`.
  */
 import { type CommitReader, commitsBetween, isAncestor } from "../git/history.ts";
 import { unquotePath } from "../git/path-quote.ts";
 import { compileWildmatch } from "../git/wildmatch.ts";
 import type { Oid } from "../git/types.ts";
-import { commitTree, compareMerge, inspectMerge } from "./gate-merge.ts";
-import { forgiveness } from "./gate-forgive.ts";
-import type { Loss } from "./gate-loss.ts";
-import { mergeReport, refusalReport, type RefusedMerge } from "./gate-report.ts";
+import { commitTree, compareMerge, inspectMerge } from "./gate/merge.ts";
+import { forgiveness } from "./gate/forgive.ts";
+import type { Loss } from "./gate/loss.ts";
+import { mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { overlay } from "./overlay.ts";

@@ -8,7 +8,7 @@ import { serializeCommit } from "../../src/git/commit.ts";
 import { openObjectStore } from "../../src/git/odb.ts";
 import { serializeTree } from "../../src/git/tree.ts";
 import type { ObjectDatabase, Oid } from "../../src/git/types.ts";
-import { compareMerge } from "../../src/merge/gate-merge.ts";
+import { compareMerge } from "../../src/merge/gate/merge.ts";
 import { commitGraph } from "../../src/merge/graph.ts";
 import { mergeCommits } from "../../src/merge/merge-commits.ts";
 import { type Overlay, overlay } from "../../src/merge/overlay.ts";

@@ -1,0 +1,83 @@
+/** What the gate knows of one path of a merge, and what it calls a loss there. */
+import type { ObjectReader, Oid } from "../../git/types.ts";
+import { sameVersion, type Version } from "../entry.ts";
+import type { Place } from "./layout.ts";
+import type { WordSource } from "./words.ts";
+
+/** What one path is in all the trees that matter. */
+export interface PathVersions {
+  readonly path: string;
+  readonly base: Version;
+  readonly ours: Version;
+  readonly theirs: Version;
+  /** What merging gives; with a conflict, the marked text. */
+  readonly expected: Version;
+  readonly result: Version;
+  readonly conflicted: boolean;
+  readonly markerSize: number;
+}
+
+export interface PathContext {
+  readonly db: ObjectReader;
+  /** Words that the merge added to paths other than the one judged. */
+  elsewhere(): WordSource;
+  /** What the parents have at all paths that the merge changed. */
+  parents(): readonly Version[];
+}
+
+export interface Loss {
+  readonly path: string;
+  /** Whose work: 0 when it isn't one side's. */
+  readonly parent: 0 | 1 | 2;
+  readonly what: string;
+  /** `first-last` lines, of the result for markers. */
+  readonly regions: readonly string[];
+  readonly kind: LossKind;
+  /** Of lost text: where it belongs in the result. None when that can't be told. */
+  readonly places: readonly Place[];
+  /** Of lost text: the first of the lines that are missing. */
+  readonly text: readonly Uint8Array[];
+  readonly remedy: Remedy;
+  /** The side's version, where it isn't at this path in that side's tree. */
+  readonly blob?: Oid;
+}
+
+/**
+ * What brings the work back: the parent's version as a whole (`keep` where the other parent deleted it), the
+ * path's removal, or nothing but an edit.
+ */
+export type Remedy = "take" | "keep" | "remove" | "edit";
+
+/** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
+export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
+
+/** Says that something is lost at a path. */
+export type Lost = (
+  kind: LossKind,
+  parent: 0 | 1 | 2,
+  what: string,
+  more?: Partial<Pick<Loss, "regions" | "places" | "text">>,
+) => Loss;
+
+export const lossAt = (versions: PathVersions): Lost => (kind, parent, what, more = {}) => ({
+  path: versions.path,
+  parent,
+  what,
+  regions: more.regions ?? [],
+  kind,
+  places: more.places ?? [],
+  text: more.text ?? [],
+  remedy: remedyOf(versions, kind, parent),
+});
+
+function remedyOf(
+  { base, ours, theirs }: PathVersions,
+  kind: LossKind,
+  parent: 0 | 1 | 2,
+): Remedy {
+  if (kind === "back") return "remove";
+  if (kind === "markers" || parent === 0) return "edit";
+  const [side, other] = parent === 1 ? [ours, theirs] : [theirs, ours];
+  if (base.mode !== 0 && other.mode === 0) return "keep";
+  return other.mode === 0 || sameVersion(other, base) || sameVersion(other, side) ? "take" : "edit";
+}

@@ -1,0 +1,170 @@
+/** What a merge commit lost of its parents' work, found by merging them again and comparing. */
+import { parseCommitLinks } from "../../git/commit.ts";
+import type { CommitReader } from "../../git/history.ts";
+import { shownPath } from "../../git/path-quote.ts";
+import type { Oid } from "../../git/types.ts";
+import { NOTHING, type Version } from "../entry.ts";
+import type { Loss } from "./loss.ts";
+import { findLoss } from "./path.ts";
+import { linesElsewhere } from "./elsewhere.ts";
+import { moves, standApart } from "./moved.ts";
+import { countOf, type Counts } from "./words.ts";
+import type { CommitGraph } from "../graph.ts";
+import { mergeCommits } from "../merge-commits.ts";
+import { type Overlay, overlay } from "../overlay.ts";
+import type { PairedVersions } from "../rename-state.ts";
+import { pathText } from "../state.ts";
+import { type Difference, treePaths } from "../tree-paths.ts";
+import type { MergeOptions, MergeResult } from "../types.ts";
+
+/**
+ * Compares `tree`, said to be the merge of `parents`, with the merge of its parents. Parents beyond the
+ * second are merged one after the other, as an octopus merge does. What moved to another path has to stand
+ * there in `tip` too, the tree that later commits made of it.
+ */
+export function inspectMerge(
+  db: CommitReader,
+  graph: CommitGraph,
+  parents: readonly Oid[],
+  tree: Oid,
+  options: MergeOptions = {},
+  tip: Oid = tree,
+): JudgedLoss[] {
+  const scratch = overlay(db);
+  let ours = parents[0]!;
+  let merged: MergeResult | undefined;
+  for (const theirs of parents.slice(1)) {
+    if (merged) ours = graph.addVirtual(merged.tree, [merged.ours, merged.theirs]);
+    merged = mergeCommits(scratch, ours, theirs, {
+      ...options,
+      graph,
+      allowUnrelated: true,
+      labels: { ours: "parent1", theirs: "parent2" },
+    });
+  }
+  return merged ? compareMerge(scratch, graph, merged, tree, options, tip) : [];
+}
+
+/** Compares `tree` with a merge already made in `db`; `tip` is the tree that later commits made of it. */
+export function compareMerge(
+  db: Overlay,
+  graph: CommitGraph,
+  merged: MergeResult,
+  tree: Oid,
+  options: MergeOptions = {},
+  tip: Oid = tree,
+): JudgedLoss[] {
+  if (merged.clean && merged.tree === tree) return [];
+  const lookup = treePaths(db);
+  const changes = lookup.differences(merged.tree, tree);
+  const conflicted = new Set(merged.conflicts.map(({ path }) => path));
+  const paths = new Set([...changes.map(({ path }) => path), ...conflicted]);
+  const at = (where: Oid, path: string): Version => {
+    const version = lookup.at(where, path);
+    return version.mode === 0o40000 ? NOTHING : version;
+  };
+  /** The three versions that were merged at a path: renames give it those of other paths. */
+  const sources = (path: string): PairedVersions =>
+    merged.paired.get(path) ?? {
+      base: at(merged.baseTree, path),
+      ours: at(graph.tree(merged.ours), path),
+      theirs: at(graph.tree(merged.theirs), path),
+    };
+  /** A side's version of a path, where its tree has it under another name. */
+  const renamed = (path: string, parent: 0 | 1 | 2): { blob?: Oid } => {
+    if (parent === 0) return {};
+    const [side, commit] = parent === 1
+      ? [sources(path).ours, merged.ours]
+      : [sources(path).theirs, merged.theirs];
+    return at(graph.tree(commit), path).oid === side.oid ? {} : { blob: side.oid };
+  };
+  const find = moves(db);
+  const elsewhere = linesElsewhere(db);
+  const parents = (): Version[] =>
+    changes.map(({ path }) => sources(path)).flatMap(({ base, ours, theirs }) => [
+      base,
+      ours,
+      theirs,
+    ]);
+
+  const known = new Map<Oid, Difference[]>();
+  const changesTo = (later: Oid): Difference[] => {
+    let found = known.get(later);
+    if (!found) known.set(later, found = lookup.differences(merged.tree, later));
+    return found;
+  };
+
+  const losses: JudgedLoss[] = [];
+  for (const path of [...paths].sort()) {
+    const { twin, ...three } = sources(path);
+    const expected = at(merged.tree, path);
+    const size = Number.parseInt(
+      String(options.attributes?.(path).get("conflict-marker-size")),
+      10,
+    );
+    const judge = (judged: Oid, all: readonly Difference[]): Loss | null => {
+      let result = at(judged, path);
+      let where = path;
+      if (result.mode === 0) {
+        // Of a file with two new names, one is enough.
+        if (twin !== undefined && at(judged, twin).mode !== 0) return null;
+        for (const version of [expected, three.theirs, three.ours]) {
+          const found = find(version, all);
+          if (!found) continue;
+          result = found.right;
+          where = found.path;
+          break;
+        }
+      }
+      let moved: Counts | undefined;
+      const movedWords = (): Counts => {
+        const sides = [three.ours, three.theirs];
+        if (!conflicted.has(path)) sides.push(expected);
+        const from = { paths: new Set([path, where]), base: three.base, sides, result };
+        const here = elsewhere(from, all);
+        if (all !== changes || tip === tree || here.size === 0) return here;
+        const later = elsewhere(from, changesTo(tip));
+        return new Map([...here].map(([word, n]) => [word, Math.min(n, countOf(later, word))]));
+      };
+      const found = findLoss({ db, elsewhere: () => moved ??= movedWords(), parents }, {
+        path,
+        ...three,
+        expected,
+        result,
+        conflicted: conflicted.has(path),
+        markerSize: size > 0 ? size : 7,
+      });
+      if (found && conflicted.has(path) && standApart(db, find, { path, ...three, result }, all)) {
+        return null;
+      }
+      // Under another name no parent's version is there to be taken by this one.
+      const loss = found && merged.paired.has(path)
+        ? { ...found, remedy: "edit" as const, ...renamed(path, found.parent) }
+        : found;
+      return loss && where !== path
+        ? {
+          ...loss,
+          remedy: "edit",
+          what: `is ${shownPath(pathText(where))} in the merge, which ${loss.what}`,
+        }
+        : loss;
+    };
+    const loss = judge(tree, changes);
+    if (!loss) continue;
+    losses.push({
+      ...loss,
+      again: (later) => judge(later, changesTo(later)),
+    });
+  }
+  return losses;
+}
+
+/** A loss that can be judged again by what a later tree has at the path. */
+export interface JudgedLoss extends Loss {
+  readonly again: (tree: Oid) => Loss | null;
+}
+
+/** Tree of a commit. */
+export function commitTree(db: CommitReader, oid: Oid): Oid {
+  return parseCommitLinks(db.read(oid).data, oid).tree;
+}

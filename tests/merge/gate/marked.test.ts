@@ -1,0 +1,139 @@
+/** What the gate makes of conflict markers in a merge, and of what came of them later. */
+import { describe, test } from "node:test";
+import { git, write } from "../../helpers/git.ts";
+import { merged, passes, refuses, type Step, step } from "./repo.ts";
+
+const FILE = (middle: string): string => `head\n${middle}\ntail\n`;
+const HERS = "mid written by ALICE carefully";
+const HIS = "mid hacked BOB quickly";
+const BOTH = { f: FILE(`${HERS}\n${HIS}`) };
+
+/** A merge with a conflict in `f`, committed as it is left by `settle`. */
+const conflicted = (settle: Step = {}, more: Record<string, string> = {}): string =>
+  merged(
+    { f: FILE("mid original"), o: "other\n", ...more },
+    { f: FILE(HERS) },
+    { f: FILE(HIS) },
+    settle,
+  );
+
+describe("markers that a later commit takes out", () => {
+  const sloppy: Record<string, Step> = {
+    "with one side whole": (dir) => void git(dir, "checkout", "HEAD^1", "--", "f"),
+    "with the other": (dir) => void git(dir, "checkout", "HEAD^2", "--", "f"),
+    "with the base": (dir) => void git(dir, "checkout", "HEAD^2^", "--", "f"),
+    "with one side and more": { f: FILE(`${HIS}\nand bob goes on`) },
+    "under another name": (dir) => {
+      git(dir, "mv", "f", "g");
+      write(dir, "g", FILE(HIS));
+    },
+  };
+  for (const [how, later] of Object.entries(sloppy)) {
+    test(`${how}, lose what the other side did`, () => {
+      const dir = conflicted();
+      step(dir, later);
+      refuses(dir, ["f"], /now that its conflict markers are out/);
+      step(dir, { o: "more\n" });
+      refuses(dir, ["f"], /now that its conflict markers are out/);
+      passes(dir, ["f"]);
+    });
+  }
+
+  test("with one of several lines gone", () => {
+    const list = (...items: string[]): string => FILE(["first", ...items].join("\n"));
+    const hers = list("A-one added", "A-two supplied", "A-three given");
+    const dir = merged({ f: list() }, { f: hers }, { f: list("B-one") }, {});
+    step(dir, { f: list("A-one added", "A-three given", "B-one") });
+    refuses(dir, ["f"], /A-two supplied/);
+    step(dir, { f: list("A-one added", "A-two supplied", "A-three given", "B-one") });
+    passes(dir);
+  });
+
+  test("with both sides' lines, in one step or two, in place or under another name, pass", () => {
+    const dir = conflicted();
+    step(dir, BOTH);
+    passes(dir);
+    // What stood there once may be changed.
+    step(dir, { f: FILE(HIS) });
+    passes(dir);
+    const two = conflicted();
+    step(two, { f: FILE(HIS) });
+    step(two, BOTH);
+    passes(two);
+    const moved = conflicted();
+    step(moved, (dir) => {
+      git(dir, "mv", "f", "g");
+      write(dir, "g", BOTH.f);
+    });
+    passes(moved);
+  });
+
+  test("with the whole file pass", () => {
+    const dir = conflicted();
+    step(dir, (dir) => void git(dir, "rm", "-q", "f"));
+    passes(dir);
+  });
+});
+
+describe("markers", () => {
+  test("aren't published by a drop", () => {
+    const dir = conflicted();
+    for (const drops of [["f"], ["*"], []]) refuses(dir, ["f"], /has conflict markers/, drops);
+    step(dir, { f: FILE(HIS) });
+    passes(dir, ["f"]);
+  });
+
+  test("in a file that the merge puts in", () => {
+    for (const name of ["f.orig", "deep/.backup/f"]) {
+      const dir = conflicted((dir) => {
+        write(dir, name, git(dir, "show", "AUTO_MERGE:f") + "\n");
+        write(dir, "f", BOTH.f);
+      });
+      refuses(dir, [name], /has conflict markers/);
+      step(dir, { o: "more\n" });
+      refuses(dir, [name], /has conflict markers/);
+      step(dir, (dir) => void git(dir, "mv", name, "kept"));
+      refuses(dir, [name], /has conflict markers/);
+      step(dir, (dir) => void git(dir, "rm", "-q", "kept"));
+      passes(dir);
+    }
+  });
+
+  test("indented, quoted or commented out", () => {
+    for (const before of ["# ", "    ", "> ", "+", "// ", " * "]) {
+      const signs =
+        `${before}<<<<<<< HEAD\n${HIS}\n${before}=======\n${HERS}\n${before}>>>>>>> main`;
+      const dir = conflicted({ f: FILE(signs) });
+      refuses(dir, ["f"], /has conflict markers/);
+      step(dir, { f: FILE(`${HIS}\n${HERS}\n${before}>>>>>>> main`) });
+      refuses(dir, ["f"], /has conflict markers/);
+      step(dir, BOTH);
+      passes(dir);
+    }
+  });
+
+  test("that a parent has, here or in a file of another name, are text", () => {
+    const doc = "A conflict:\n\n    <<<<<<< ours\n    a\n    =======\n    b\n    >>>>>>> theirs\n";
+    const plain = doc.replaceAll("    ", "");
+    for (const text of [doc, plain]) {
+      const dir = conflicted(BOTH, { doc: text });
+      passes(dir);
+      const moved = conflicted((dir) => {
+        write(dir, "f", BOTH.f);
+        git(dir, "mv", "doc", "guide");
+      }, { doc: text });
+      passes(moved);
+      const own = conflicted(BOTH);
+      step(own, { doc: text });
+      passes(own);
+    }
+  });
+
+  test("that are headings, rules or arrows are none", () => {
+    const dir = conflicted({
+      ...BOTH,
+      new: "Title\n=======\n\n<<<<<<< left\n>>>>>>> right\n\n>>>>>>> a\n=======\n<<<<<<< b\n",
+    });
+    passes(dir);
+  });
+});

@@ -1,0 +1,80 @@
+/** Conflicts of neighbouring lines (or numbers) that one side each edited. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { judge, within } from "../settled.ts";
+
+/** What stood there, what each side made of it, and what both together give. */
+const EDITS: Record<string, readonly [string, string, string, string]> = {
+  "calls wrapped alike": [
+    "out(name)\nout(title)\n",
+    "out(escape(name))\nout(title)\n",
+    "out(name)\nout(escape(title))\n",
+    "out(escape(name))\nout(escape(title))\n",
+  ],
+  "flags turned on": [
+    '{\n  "newLogin": false,\n  "darkMode": false\n}\n',
+    '{\n  "newLogin": true,\n  "darkMode": false\n}\n',
+    '{\n  "newLogin": false,\n  "darkMode": true\n}\n',
+    '{\n  "newLogin": true,\n  "darkMode": true\n}\n',
+  ],
+  "calls awaited": [
+    "x = load()\ny = save()\n",
+    "x = await load()\ny = save()\n",
+    "x = load()\ny = await save()\n",
+    "x = await load()\ny = await save()\n",
+  ],
+  "items ticked": [
+    "- [ ] write docs\n- [ ] write tests\n",
+    "- [x] write docs\n- [ ] write tests\n",
+    "- [ ] write docs\n- [x] write tests\n",
+    "- [x] write docs\n- [x] write tests\n",
+  ],
+  "neighbours' versions": [
+    '    "react": "^17.0.0",\n    "vue": "^2.0.0"\n',
+    '    "react": "^18.2.0",\n    "vue": "^2.0.0"\n',
+    '    "react": "^17.0.0",\n    "vue": "^3.1.0"\n',
+    '    "react": "^18.2.0",\n    "vue": "^3.1.0"\n',
+  ],
+  "two numbers of one line": [
+    "pool({ max: 10, timeout: 30 })\n",
+    "pool({ max: 50, timeout: 30 })\n",
+    "pool({ max: 10, timeout: 90 })\n",
+    "pool({ max: 50, timeout: 90 })\n",
+  ],
+};
+
+describe("in a conflict, what one side each edited", () => {
+  for (const [name, [base, hers, his, both]] of Object.entries(EDITS)) {
+    for (const around of [(text: string) => text, within]) {
+      const of = (result: string) =>
+        [around(base), around(hers), around(his), around(result)] as const;
+      const where = around === within ? " in a larger file" : "";
+
+      test(`${name}${where}: neither side's may go`, () => {
+        for (const result of [hers, his, base]) {
+          const verdict = judge(of(result));
+          assert.ok(!verdict.ok, result);
+          assert.match(verdict.report, /^ *f: /m);
+          assert.deepEqual(judge(of(result), ["f"]), { ok: true });
+        }
+      });
+
+      test(`${name}${where}: both are taken`, () => {
+        assert.deepEqual(judge(of(both)), { ok: true });
+      });
+    }
+  }
+
+  test("is a pick where both changed the same number", () => {
+    const [base, hers, his] = ["limit = 10\nend\n", "limit = 20\nend\n", "limit = 30\nend\n"];
+    for (const result of [hers, his]) {
+      assert.deepEqual(judge([base, hers, his, result]), { ok: true });
+    }
+  });
+
+  test("may be edited further", () => {
+    const [base, hers, his] = EDITS["calls wrapped alike"]!;
+    const result = "out(html(name))\nout(escape(title))\n";
+    assert.deepEqual(judge([base, hers, his, result]), { ok: true });
+  });
+});
