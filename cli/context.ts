@@ -2,12 +2,10 @@
  * What a command is given: settings resolved from flags, environment and git config (in that order of
  * precedence), the repository and origin they name, opened on first use, and where output goes.
  */
-import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import type { Origin } from "../src/git/types.ts";
 import { refuseForeign } from "../src/git/ownership.ts";
 import { openRepository, type Repository } from "../src/git/repository.ts";
-import { nodeOs } from "../src/platform/builtins.ts";
 import type { Input } from "../src/platform/inputs.ts";
 import {
   absolutePath,
@@ -18,6 +16,7 @@ import { escapeTerminal, safeJson } from "./output/escape.ts";
 import { createProgress, type Progress } from "./output/progress.ts";
 import { writeOut } from "./output/write.ts";
 import type { Flags } from "./spec.ts";
+import { defaultStateDirectory } from "./state.ts";
 
 export interface Context {
   readonly json: boolean;
@@ -35,7 +34,7 @@ export interface Context {
   /** The branch as set, or null for "the remote's HEAD, else main". */
   readonly branch: string | null;
   readonly namespace: string;
-  /** Directory of agentq's local state; not created here. */
+  /** Directory of agentq's local state; not created here. Throws `state-unavailable` where there is none. */
   readonly stateDirectory: string;
   /** Opens the origin that `remote` names; closed when the command ends. */
   origin(): Promise<Origin>;
@@ -64,12 +63,6 @@ function noRepository(hint?: string): AgentqError {
   return new AgentqError("not-a-repository", message, hint === undefined ? {} : { hint });
 }
 
-/** Default state directory: $XDG_STATE_HOME/agentq, else ~/.local/state/agentq. */
-function defaultStateDirectory(): string {
-  const xdg = process.env.XDG_STATE_HOME;
-  return xdg ? join(xdg, "agentq") : join(nodeOs().homedir(), ".local", "state", "agentq");
-}
-
 /** Creates the context of one run; `close()` ends what was opened. */
 export function createContext(
   flags: Flags,
@@ -81,6 +74,7 @@ export function createContext(
   const json = flags.json === true;
   let origin: Promise<Origin> | undefined;
   let printed: string | undefined;
+  let state: string | undefined;
   const context: Context & { close(): void } = {
     json,
     quiet: flags.quiet === true,
@@ -96,7 +90,10 @@ export function createContext(
     remote: text("remote", "origin"),
     branch: flags.branch === undefined ? null : text("branch", ""),
     namespace: text("namespace", "refs/weave").replace(/\/+$/, ""),
-    stateDirectory: absolutePath(text("state", "") || defaultStateDirectory()),
+    // When it is asked for: whoever needs none goes on without a home.
+    get stateDirectory() {
+      return state ??= absolutePath(text("state", "") || defaultStateDirectory());
+    },
     origin() {
       origin ??= (async () => {
         const { openOrigin } = await import("../src/git/origin.ts");

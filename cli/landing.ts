@@ -58,10 +58,16 @@ export async function openSession(
   return { origin, queue, snapshot };
 }
 
-/** The entries of an origin's chains that earlier runs of this machine have read. */
+/** The entries of an origin's chains that earlier runs of this machine have read; none where there is no state. */
 export function keptEntries(context: Context, origin: Origin): EntryCache {
   const name = hash("sha256", origin.url).slice(0, 16);
-  return openEntryCache(join(context.stateDirectory, "entries", name));
+  let directory: string;
+  try {
+    directory = context.stateDirectory;
+  } catch {
+    return { get: () => undefined, put: () => {}, save: () => {} };
+  }
+  return openEntryCache(join(directory, "entries", name));
 }
 
 /** Where a submission of this run belongs; `branch` as it is known. */

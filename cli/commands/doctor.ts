@@ -66,6 +66,16 @@ function machineChecks(stateDirectory: string): Check[] {
   ];
 }
 
+function stateChecks(context: Context): Check[] {
+  let directory: string;
+  try {
+    directory = context.stateDirectory;
+  } catch (error) {
+    return [failed("state", error)];
+  }
+  return machineChecks(directory);
+}
+
 function cloneChecks(open: () => Repository | null): Check[] {
   let repository: Repository | null;
   try {
@@ -129,7 +139,7 @@ export async function run(
   flags: Flags,
 ): Promise<number> {
   const checks = [
-    ...machineChecks(context.stateDirectory),
+    ...stateChecks(context),
     ...cloneChecks(context.repositoryOrNull),
     ...await examineOrigin(context.origin, {
       namespace: context.namespace,

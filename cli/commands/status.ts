@@ -1,5 +1,6 @@
 /** `agentq status`: the queue now, from one snapshot, and this machine's own submissions. */
 import { join } from "node:path";
+import { AgentqError } from "../../src/errors.ts";
 import { repositoryInputs } from "../../src/git/inputs.ts";
 import type { Oid } from "../../src/git/types.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
@@ -18,7 +19,8 @@ import {
   submissionsOrNull,
   workingRepository,
 } from "../landing.ts";
-import { describeStatus } from "../output/landing.ts";
+import { isOutOfReach } from "../offline.ts";
+import { describeStatus, describeSubmissions } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
 export async function run(
@@ -27,7 +29,10 @@ export async function run(
   flags: Flags,
 ): Promise<number> {
   let kept: EntryCache | undefined;
-  const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
+  const session = await openSession(context, (origin) => kept = keptEntries(context, origin))
+    .catch(async (error) => {
+      throw isOutOfReach(error) ? await withSubmissions(context, error) : error;
+    });
   const { queue, snapshot, origin } = session;
   const place = placeOf(context, origin.url, queue.names.branchName);
   // What one commit reaches rests on the clone too, and what can't be read on who knows what.
@@ -48,6 +53,31 @@ export async function run(
   kept?.save();
   if (repeatable) context.keepAnswer(() => inputsOf(context, session));
   return 0;
+}
+
+/** The origin can't be asked: what this machine has submitted, or keeps for it, is known all the same. */
+async function withSubmissions(context: Context, error: AgentqError): Promise<AgentqError> {
+  const here = context.repositoryOrNull()?.commonDir;
+  const url = printableRemote(context);
+  const own = (await (await submissionsOrNull(context))?.list() ?? []).filter((record) =>
+    here === undefined
+      ? record.url === url || record.remote === url
+      : record.repository === here && record.remote === url
+  );
+  if (own.length === 0) return error;
+  const submissions = own.map(({ submission, candidate, ticket, since }) => ({
+    submission,
+    candidate,
+    ticket,
+    state: ticket !== null ? "queued" : since === undefined ? "offline" : "sending",
+  }));
+  if (!context.json) context.print(null, () => describeSubmissions(submissions));
+  return new AgentqError(error.code, error.message, {
+    cause: error.cause ?? error,
+    hint: error.hint,
+    retryable: error.retryable,
+    details: { ...error.details, submissions },
+  });
 }
 
 /** All that the document was made from; chain entries are found by their hash and never change. */

@@ -4,7 +4,9 @@ import { AgentqError } from "../../src/errors.ts";
 import { absolutePath } from "../../src/platform/directory.ts";
 import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
 import type { Context } from "../context.ts";
+import { escapeLine } from "../output/escape.ts";
 import type { CommandModule, Flags } from "../spec.ts";
+import { asStateUnavailable } from "../state.ts";
 
 /** `--store DIR`, else the one under the state directory that `agentq queue` uses. */
 function storeRoot(context: Context, flags: Flags): string {
@@ -22,13 +24,15 @@ export const init: CommandModule = {
     const report = await initStore(storeRoot(context, flags), {
       allowOpenModes: flags["allow-open-modes"] === true,
       resumeAfterInspection: flags["resume-after-inspection"] === true,
+    }).catch((error) => {
+      throw flags.store === undefined ? asStateUnavailable(context.stateDirectory, error) : error;
     });
     const { root, storeId, movedAside } = report;
     context.print(
       { schema: "agentq.store-init/1", ...report },
       () =>
-        `store ${storeId} in ${root}` +
-        (movedAside === null ? "" : `\nwhat was there is now in ${movedAside}`),
+        `store ${storeId} in ${escapeLine(root)}` +
+        (movedAside === null ? "" : `\nwhat was there is now in ${escapeLine(movedAside)}`),
     );
     return 0;
   },
@@ -42,9 +46,11 @@ export const check: CommandModule = {
       const counts = `revision ${report.revision}, ${report.slots} messages, ` +
         `${report.failed} dead letters, ${report.orphans} orphans, ${report.stateBytes} bytes of state`;
       const findings = report.findings.map(({ level, path, message }) =>
-        `${level}: ${path}: ${message}`
+        escapeLine(`${level}: ${path}: ${message}`)
       );
-      return [`store ${store.storeId} in ${store.root}`, counts, ...findings].join("\n");
+      return [`store ${store.storeId} in ${escapeLine(store.root)}`, counts, ...findings].join(
+        "\n",
+      );
     });
     return report.sound ? 0 : 1;
   },
@@ -69,7 +75,9 @@ export const unlock: CommandModule = {
       () =>
         report.removed.length === 0
           ? "there is no lock"
-          : report.removed.map(({ path, ownerToken }) => `removed ${path} (${ownerToken})`)
+          : report.removed.map(({ path, ownerToken }) =>
+            `removed ${escapeLine(path)} (${ownerToken})`
+          )
             .join("\n"),
     );
     return 0;
@@ -85,7 +93,7 @@ export const gc: CommandModule = {
       () =>
         [
           `removed ${report.objects} objects and ${report.files} other files`,
-          ...report.left.map((why) => `left: ${why}`),
+          ...report.left.map((why) => escapeLine(`left: ${why}`)),
         ].join("\n"),
     );
     return 0;

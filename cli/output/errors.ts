@@ -1,6 +1,6 @@
 /** The one place where an error is printed. */
 import { AgentqError } from "../../src/errors.ts";
-import { escapeTerminal, safeJson } from "./escape.ts";
+import { escapeLine, escapeTerminal, safeJson } from "./escape.ts";
 import { outputFault, tellError, writeErr, writeOut } from "./write.ts";
 
 /** Any thrown value as an {@link AgentqError}: system errors keep their errno, the rest is `internal`. */
@@ -21,6 +21,15 @@ export function toAgentqError(thrown: unknown): AgentqError {
   return new AgentqError("internal", message, { cause: thrown });
 }
 
+/** Names with newlines in them, which could look like lines of ours, as they are escaped elsewhere. */
+function pathsOnOneLine(text: string, details: Record<string, unknown> | undefined): string {
+  for (const value of Object.values(details ?? {})) {
+    if (typeof value !== "string" || !/[\n\t]/.test(value)) continue;
+    text = text.replaceAll(value, escapeLine(value));
+  }
+  return text;
+}
+
 /**
  * Prints `error` once: a JSON document on stdout with `--json`, else message and hint on stderr; so too
  * where standard output can't be written.
@@ -30,7 +39,8 @@ export function printError(error: AgentqError, options: { json: boolean; verbose
     writeOut(`${safeJson({ schema: "agentq.error/1", error: error.toJSON() })}\n`);
   }
   if (!options.json || outputFault() !== null) {
-    tellError(`agentq: ${escapeTerminal(error.message)}\nhint: ${escapeTerminal(error.hint)}\n`);
+    const said = (text: string) => escapeTerminal(pathsOnOneLine(text, error.details));
+    tellError(`agentq: ${said(error.message)}\nhint: ${said(error.hint)}\n`);
   }
   if (options.verbose || error.code === "internal") {
     writeErr(`${escapeTerminal(error.stack ?? "")}\n`);

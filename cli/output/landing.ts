@@ -68,13 +68,18 @@ export function describeStatus(status: StatusDocument): string {
   if (status.tickets.length < status.unacked) {
     lines.push(`  … and ${status.unacked - status.tickets.length} more`);
   }
-  if (status.submissions.length > 0) lines.push("from this machine:");
-  for (const { ticket, state, candidate } of status.submissions) {
-    lines.push(
-      `  ${ticket === null ? "no ticket yet" : `ticket ${ticket}`} ${short(candidate)} ${state}`,
-    );
-  }
+  if (status.submissions.length > 0) lines.push(describeSubmissions(status.submissions));
   return lines.join("\n");
+}
+
+/** This machine's own, one a line below a heading. */
+export function describeSubmissions(
+  submissions: readonly { ticket: number | null; candidate: string; state: string }[],
+): string {
+  const lines = submissions.map(({ ticket, candidate, state }) =>
+    `  ${ticket === null ? "no ticket yet" : `ticket ${ticket}`} ${short(candidate)} ${state}`
+  );
+  return ["from this machine:", ...lines].join("\n");
 }
 
 export function describeTicket(shown: ShowDocument): string {

@@ -151,13 +151,22 @@ export async function createSubmissions(stateDirectory: string): Promise<Submiss
       }
     }
   } catch (cause) {
-    if (isAgentqError(cause, "limit-exceeded", "store-locked")) throw cause;
+    // What is wrong with the store itself, or with the disk, no other directory would be a remedy for.
+    if (isAgentqError(cause) && !isOfThePlace(cause)) throw cause;
     throw new AgentqError(
       "state-unavailable",
       `the state directory ${stateDirectory} can't be used: ${(cause as Error).message}`,
       { cause, details: { path: stateDirectory } },
     );
   }
+}
+
+/** Nothing can be made or read there, by this user or at all. */
+function isOfThePlace({ code, details }: AgentqError): boolean {
+  return code === "io-error" &&
+    ["EACCES", "EPERM", "EROFS", "ENOTDIR", "ENOENT", "EEXIST", "ELOOP", "ENAMETOOLONG"].includes(
+      String(details?.errno),
+    );
 }
 
 /**

@@ -7,6 +7,7 @@ import { lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "./durable.ts";
+import { assertRepresentable } from "./representable.ts";
 
 /** The current directory, or null where it was deleted. */
 export function currentDirectoryOrNull(): string | null {
@@ -17,10 +18,13 @@ export function currentDirectoryOrNull(): string | null {
   }
 }
 
-/** The current directory. @throws `current-directory-gone` */
+/** The current directory. @throws `current-directory-gone`, `path-not-representable` */
 export function currentDirectory(): string {
   const directory = currentDirectoryOrNull();
-  if (directory !== null) return directory;
+  if (directory !== null) {
+    assertRepresentable(directory);
+    return directory;
+  }
   const was = process.env.PWD;
   throw new AgentqError(
     "current-directory-gone",
@@ -28,9 +32,14 @@ export function currentDirectory(): string {
   );
 }
 
-/** `path` made absolute, counted from the current directory. @throws `current-directory-gone` */
+/**
+ * `path` made absolute, counted from the current directory.
+ * @throws `current-directory-gone`, `path-not-representable`
+ */
 export function absolutePath(path: string): string {
-  return isAbsolute(path) ? resolve(path) : resolve(currentDirectory(), path);
+  const absolute = isAbsolute(path) ? resolve(path) : resolve(currentDirectory(), path);
+  assertRepresentable(absolute);
+  return absolute;
 }
 
 /** An absolute path without links, as far as there is something at it. @throws `io-error` */

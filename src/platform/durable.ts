@@ -5,6 +5,7 @@
  *
  * The rename makes the change visible whole; the directory's fsync makes it last.
  */
+import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { type FileSystem, nodeFiles } from "./files.ts";
@@ -108,11 +109,28 @@ export function ioError(
   const said = cause instanceof Error ? cause.message : String(cause);
   const words = errno === null ? null : new RegExp(`^${errno}: ([^,]+)`).exec(said)?.[1];
   const reason = errno === null ? said : words ? `${words} (${errno})` : errno;
+  const inodes = errno === "ENOSPC" && hasNoInodes(path);
   return new AgentqError("io-error", `can't ${operation} ${path}: ${reason}`, {
     cause,
+    ...(inodes
+      ? { hint: "The file system holds as many files as it can (no inodes are free): remove some." }
+      : {}),
     retryable: errno === "EINTR" || errno === "EMFILE" || errno === "ENFILE" || errno === "EAGAIN",
     details: { operation, path, ...(errno === null ? {} : { errno }), ...details },
   });
+}
+
+/** Space is free, and no file can be made all the same. */
+function hasNoInodes(path: string): boolean {
+  for (const at of [path, dirname(path), dirname(dirname(path))]) {
+    try {
+      const { files, ffree, bavail } = statfsSync(at);
+      return files > 0 && ffree === 0 && bavail > 0;
+    } catch {
+      // Nothing is there: what is above it lies on the same file system, as a rule.
+    }
+  }
+  return false;
 }
 
 /** The error of a failed directory sync. */

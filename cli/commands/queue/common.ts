@@ -12,6 +12,7 @@ import { safeJson } from "../../output/escape.ts";
 import { takeConsole } from "../../output/console.ts";
 import { outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
+import { asStateUnavailable } from "../../state.ts";
 
 /** The store that queues are kept in unless `--backend` names another place. */
 export function defaultStore(context: Context): string {
@@ -42,6 +43,8 @@ export async function withBackend<T>(
     create: options.create ?? false,
     ...(recoverStale ? { recoverStale } : {}),
     ...(options.long === true ? {} : { signal: context.signal }),
+  }).catch((error) => {
+    throw flags.backend === undefined ? asStateUnavailable(context.stateDirectory, error) : error;
   });
   try {
     // Whatever it took to get here: nothing has been done yet.

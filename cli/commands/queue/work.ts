@@ -1,6 +1,10 @@
 /** `queue work`: any program as the handler of a queue's messages. */
 import { commandHandler } from "../../../src/queuefs/command-handler.ts";
-import { metricsDirectory, openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
+import {
+  metricsDirectory,
+  type MetricsFile,
+  openMetricsFile,
+} from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
 import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError } from "../../../src/errors.ts";
@@ -37,10 +41,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       untilEmpty: flags["until-empty"] === true,
       onEvent: (event) => report(context, event),
     });
-    const file = openMetricsFile(
-      metricsDirectory(context.stateDirectory, backend.label, queue),
-      worker.owner,
-    );
+    const file = metricsFile(context, backend.label, queue, worker.owner);
     const tick = setInterval(() => {
       file.save(worker.metrics);
       const { processed, failed_count } = worker.metrics;
@@ -69,6 +70,17 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
     }
     return context.signal.aborted ? STOPPED : 0;
   }, { long: true });
+}
+
+/** Without a state directory what a worker counts goes with it. */
+function metricsFile(context: Context, label: string, queue: string, owner: string): MetricsFile {
+  let state: string;
+  try {
+    state = context.stateDirectory;
+  } catch {
+    return { save: () => {} };
+  }
+  return openMetricsFile(metricsDirectory(state, label, queue), owner);
 }
 
 /** What a person watching wants to know: what went wrong, and what was taken over. */

@@ -194,6 +194,7 @@ async function openOrInit(root: string, create: boolean, options: StoreOptions):
       throw new AgentqError("backend-missing", `there is no store in ${root}`, {
         cause: error,
         hint: "Create a queue there with `agentq queue create NAME`, or correct --backend.",
+        details: { path: root },
       });
     }
   }
