@@ -2,11 +2,12 @@
  * The time that leases are measured in.
  *
  * Wall clocks jump. Within one boot of one machine every process can read the same monotonic clock, the
- * time since boot, so leases are measured by that; the wall-clock time is kept beside it for the case
- * that the machine was booted again in between, or that the reader is another machine.
+ * time since boot (the machine's own, in a time namespace too), so leases are measured by that; the
+ * wall-clock time is kept beside it for the case that the machine was booted again in between, or that the
+ * reader is another machine.
  */
 import { Buffer } from "node:buffer";
-import { openSync, readSync } from "node:fs";
+import { openSync, readFileSync, readSync } from "node:fs";
 import { uptime } from "node:os";
 import { processIdentity } from "../platform/host.ts";
 
@@ -62,15 +63,34 @@ export const systemClock: LeaseClock = () => {
 /** Kept open; null: there is none. */
 let uptimeFile: number | null | undefined;
 const uptimeText = Buffer.alloc(64);
+/** By how much a time namespace, which can't be left, shifts the uptime here. Read with the first uptime. */
+let shiftedMs = 0;
+
+/** Milliseconds that /proc/self/timens_offsets says the time since boot is ahead of the machine's. */
+export function bootShift(offsets: string): number {
+  const shift = /^boottime\s+(-?\d+)\s+(\d+)$/m.exec(offsets);
+  return shift === null ? 0 : Number(shift[1]) * 1000 + Number(shift[2]) / 1e6;
+}
+
+function readShift(): number {
+  try {
+    return bootShift(readFileSync("/proc/self/timens_offsets", "latin1"));
+  } catch {
+    return 0; // A kernel without time namespaces.
+  }
+}
 
 /** /proc/uptime counts through suspend and ticks in hundredths; elsewhere whole seconds must do. */
 function readUptime(): number {
   try {
-    if (uptimeFile === undefined) uptimeFile = openSync("/proc/uptime", "r");
+    if (uptimeFile === undefined) {
+      uptimeFile = openSync("/proc/uptime", "r");
+      shiftedMs = readShift();
+    }
     if (uptimeFile !== null) {
       const length = readSync(uptimeFile, uptimeText, 0, uptimeText.length, 0);
       const seconds = parseFloat(uptimeText.toString("latin1", 0, length));
-      if (seconds >= 0) return Math.round(seconds * 1000);
+      if (seconds >= 0) return Math.round(seconds * 1000 - shiftedMs);
     }
   } catch {
     // Not Linux, or not to be read here.

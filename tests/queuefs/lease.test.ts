@@ -8,13 +8,16 @@ import { storeBackend } from "../../src/queuefs/backends/store/backend.ts";
 import type { QueueBackend } from "../../src/queuefs/contract.ts";
 import { storePaths } from "../../src/store/layout.ts";
 import type { LeaseClock, LeaseTime } from "../../src/queuefs/clock.ts";
-import { bootClock, systemClock } from "../../src/queuefs/clock.ts";
+import { bootClock, bootShift, systemClock } from "../../src/queuefs/clock.ts";
 import { FOREIGN_LEASE_MS, judgeLease } from "../../src/queuefs/lease.ts";
 import { callerOwner, ownsLease, parseOwner, workerOwner } from "../../src/queuefs/owner.ts";
 import { processIdentity } from "../../src/platform/host.ts";
 import { memoryBackend } from "../../src/queuefs/backends/memory.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
 import { tempDir } from "../helpers/git.ts";
 import { bytes } from "./helpers/redis.ts";
 
@@ -105,6 +108,40 @@ describe("owners", () => {
     const [a, b] = [systemClock(), systemClock()];
     assert.ok(b.boot >= a.boot);
     assert.ok(a.boot > 0);
+  });
+});
+
+describe("the time since boot in a time namespace", () => {
+  test("is the machine's", { timeout: 60_000 }, () => {
+    const clock = new URL("../../src/queuefs/clock.ts", import.meta.url).href;
+    const script = join(tempDir(), "clock.ts");
+    writeFileSync(
+      script,
+      `const { systemClock } = await import(${JSON.stringify(clock)});\n` +
+        `console.log(systemClock().boot);\nexport {};\n`,
+    );
+    const runs = process.versions.deno === undefined ? [] : ["run", "-A", "--no-check"];
+    for (const seconds of [100_000, 1_000_000]) {
+      const { stdout, stderr } = spawnSync(
+        "unshare",
+        [
+          ...["-U", "-r", "-T", "-f", "--boottime", String(seconds), "--monotonic", "0"],
+          ...[process.execPath, ...runs, script],
+        ],
+        { encoding: "utf8" },
+      );
+      const off = Number(stdout) - systemClock().boot;
+      assert.ok(stdout !== "" && Math.abs(off) < 50_000_000, `${seconds}: ${off} ${stderr}`);
+    }
+  });
+
+  test("is told from what the kernel says of the shift", () => {
+    const text = (seconds: number, nanoseconds: number) =>
+      `monotonic         500         0\nboottime   ${seconds}         ${nanoseconds}\n`;
+    assert.equal(bootShift(text(0, 0)), 0);
+    assert.equal(bootShift(text(1000, 500_000_000)), 1_000_500);
+    assert.equal(bootShift(text(-2, 250_000_000)), -1750);
+    assert.equal(bootShift(""), 0);
   });
 });
 
