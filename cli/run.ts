@@ -8,6 +8,7 @@
  */
 import { AgentqError } from "../src/errors.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
+import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
 import { codeAfterOutput, whenOutputCloses, writeOut } from "./output/write.ts";
@@ -93,7 +94,9 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
       return await help(own);
     }
     const { spec, rest } = locate(argv, COMMANDS);
-    const { args, given } = await parse(spec, rest);
+    const parsed = await parse(spec, rest);
+    refuseChanged(argv, spec, parsed);
+    const { args, given } = parsed;
     const repo = given.repo ?? (process.env.AGENTQ_REPO || undefined);
     const open = repositoryOpener(typeof repo === "string" ? repo : undefined);
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
