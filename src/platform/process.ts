@@ -6,8 +6,9 @@
  * inside the group sees its pipe close and kills the group. Nothing of an abandoned check runs on.
  */
 import { Buffer } from "node:buffer";
+import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { nodeChildProcess } from "./builtins.ts";
 import { abortReason } from "./clock.ts";
 
@@ -44,19 +45,32 @@ export const MAX_TAIL_BYTES = 256 * 1024;
 const DRAIN_MS = 2000;
 
 /**
- * `$$` is the group (the shell is its leader) and fd 3 a pipe that only this process holds open: its
+ * `$$` is the group (the shell is its leader) and fd 3 a socket that only this process holds open: its
  * end means that we are gone. The subshell closes the command's output so as not to hold it open, and
- * gives up where a wrapper has closed the pipe.
+ * gives up where a wrapper has closed the socket. A line on it says that the command is begun: a shell that
+ * can't make another process ends before, with a status that a command might end with too.
  */
 const WATCHED =
   `(exec >/dev/null 2>&1 </dev/null; true <&3 || exit; read -r _ <&3; kill -9 -$$) & ` +
-  `exec 3<&- && exec sh -c "$1"`;
+  `echo >&3; exec 3<&- && exec sh -c "$1"`;
 
 const WHY_NOT_STARTED: Readonly<Record<string, string>> = {
   ENOENT: "there is no such program on PATH here",
   EACCES: "it may not be executed here",
   E2BIG: "its command line and environment are longer than the system allows",
+  EAGAIN: "no more processes can be started now",
+  EMFILE: "too many files are open here",
+  ENFILE: "the system has too many open files",
+  ENOMEM: "memory is short",
 };
+
+/** What a system says that is short of something: in a moment it may not be. */
+const SHORT_OF: readonly unknown[] = ["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"];
+
+/** True for a program that couldn't be started since the system, or this process, is short of something. */
+export function isShortage(error: unknown): error is AgentqError {
+  return isAgentqError(error, "command-not-started") && SHORT_OF.includes(error.details?.errno);
+}
 
 /** The error for a program that the system didn't start. */
 export function notStarted(program: string, cause: unknown): AgentqError {
@@ -65,6 +79,9 @@ export function notStarted(program: string, cause: unknown): AgentqError {
   return new AgentqError("command-not-started", `${program} could not be started: ${why}`, {
     cause,
     details: { program, errno },
+    ...(SHORT_OF.includes(errno)
+      ? { retryable: true, hint: "Raise the limit (ulimit -n, ulimit -u), or run fewer at once." }
+      : {}),
   });
 }
 
@@ -79,18 +96,25 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
   if (signal?.aborted) return Promise.reject(abortReason(signal));
   const started = performance.now();
   return new Promise((resolve, reject) => {
-    const child = nodeChildProcess().spawn(words[0]!, words.slice(1), {
-      cwd: options.cwd,
-      env: Object.fromEntries(
-        Object.entries({ ...process.env, ...options.env }).filter(([, value]) =>
-          value !== undefined
+    let child: ChildProcess;
+    try {
+      child = nodeChildProcess().spawn(words[0]!, words.slice(1), {
+        cwd: options.cwd,
+        env: Object.fromEntries(
+          Object.entries({ ...process.env, ...options.env }).filter(([, value]) =>
+            value !== undefined
+          ),
         ),
-      ),
-      detached: true,
-      stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
-    });
+        detached: true,
+        stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
+      });
+    } catch (cause) {
+      return reject(notStarted(words[0]!, cause));
+    }
     const tail = createTail();
-    const streams = [child.stdout, child.stderr] as Readable[];
+    // One that wasn't started has none of them.
+    const streams = [child.stdout, child.stderr].filter((stream) => stream != null);
+    const watch = child.stdio?.[3] as Readable | null | undefined;
     streams.forEach((stream, i) => {
       stream.on("data", (chunk: Uint8Array) => {
         tail.add(chunk);
@@ -101,7 +125,14 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
     // A command may end without reading its input.
     child.stdin?.on("error", () => {});
     child.stdin?.end(options.input);
-    child.stdio[3]?.on("error", () => {});
+    let begun = false;
+    const said = new Promise<void>((resolve) => {
+      watch?.on("error", () => resolve()).on("close", () => resolve()).on("end", () => resolve())
+        .on("data", () => {
+          begun = true;
+          resolve();
+        });
+    });
 
     let timedOut = false;
     let settled = false;
@@ -129,7 +160,7 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
       for (const stream of streams) stream.destroy();
-      child.stdio[3]?.destroy();
+      watch?.destroy();
       finish();
     };
 
@@ -141,12 +172,18 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       ));
     child.once("exit", (code, killedBy) => {
       const ms = Math.round(performance.now() - started);
+      // Other programs' shells needn't have the socket.
+      const failed = code !== 0 && killedBy === null && !timedOut && options.wrapper === undefined;
       // Whatever it left behind in its group ends with it, the watcher too.
       kill();
       const finish = () =>
         settle(() => {
           if (aborted) reject(abortReason(signal!));
-          else {
+          else if (failed && !begun) {
+            reject(
+              notStarted("sh", { code: "EAGAIN", message: Buffer.from(tail.bytes()).toString() }),
+            );
+          } else {
             resolve({
               exit: killedBy === null ? code : null,
               killedBy,
@@ -159,8 +196,13 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       // A process that left the group may hold the pipes open for ever: wait a bounded time only.
       const drained = setTimeout(finish, DRAIN_MS);
       child.once("close", () => {
-        clearTimeout(drained);
-        finish();
+        const end = () => {
+          clearTimeout(drained);
+          finish();
+        };
+        // The line may come after the end.
+        if (failed && !begun) said.then(end);
+        else end();
       });
     });
   });

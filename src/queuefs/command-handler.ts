@@ -3,6 +3,8 @@
  * counts an attempt. It runs in a process group that ends with it and with this process.
  */
 import { Buffer } from "node:buffer";
+import { statSync } from "node:fs";
+import { AgentqError } from "../errors.ts";
 import { currentDirectory } from "../platform/directory.ts";
 import { runCommand } from "../platform/process.ts";
 import { requireProgram } from "./command-program.ts";
@@ -37,10 +39,17 @@ export function commandHandler(
       signal,
       input: data,
       ...(onOutput ? { onOutput } : {}),
+    }).catch((error) => {
+      // The system says so of a program whose directory isn't there, too.
+      requireDirectory(cwd);
+      throw error;
     });
     if (result.exit === 0 && !result.timedOut) return;
     // What the shell says of a program that it couldn't run; programs may say it themselves.
-    if (result.exit === 126 || result.exit === 127) requireProgram(program, cwd);
+    if (result.exit === 126 || result.exit === 127) {
+      requireDirectory(cwd);
+      requireProgram(program, cwd);
+    }
     const how = result.timedOut
       ? `killed after ${timeoutMs / 1000} s`
       : result.exit === null
@@ -49,6 +58,14 @@ export function commandHandler(
     const last = lastLine(result.tail);
     throw new Error(last === "" ? how : `${how}: ${last}`);
   };
+}
+
+/** Throws `current-directory-gone`: no program can be run in a directory that was removed. */
+function requireDirectory(cwd: string): void {
+  if (statSync(cwd, { throwIfNoEntry: false }) !== undefined) return;
+  throw new AgentqError("current-directory-gone", `the worker's directory was deleted: ${cwd}`, {
+    hint: "Start it again in a directory that stays.",
+  });
 }
 
 /** For `sh`: everything inside single quotes is itself. */

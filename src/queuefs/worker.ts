@@ -27,7 +27,7 @@ import { emptyMetrics } from "./metrics.ts";
 import { checkQueueName } from "./names.ts";
 import { workerOwner } from "./owner.ts";
 import { createHands, receiptOf } from "./worker/handle.ts";
-import { createPacer, every, yielding } from "./worker/pace.ts";
+import { createPacer, createShortage, every, yielding } from "./worker/pace.ts";
 import type { Handler, Worker, WorkerEvent, WorkerOptions } from "./worker/types.ts";
 
 export type {
@@ -63,6 +63,7 @@ export function startWorker(
   };
   const tellError = (error: unknown) => tell({ type: "error", error });
   const endings = createEndings(leaseMs);
+  const shortage = createShortage(MAX_ERROR_PAUSE_MS);
   let fatal: { error: unknown } | null = null;
   const hands = createHands({
     handler,
@@ -76,6 +77,8 @@ export function startWorker(
       fatal ??= { error };
       stopping.abort();
     },
+    short: () => shortage.met(),
+    begun: () => shortage.over(),
     wake,
   });
   const { held } = hands;
@@ -159,9 +162,9 @@ export function startWorker(
         const ending = stopping.signal.aborted || fatal !== null;
         if (ending && !hands.busy) break;
         const room = Math.min(concurrency - hands.running, MAX_WAITING + concurrency - held.size);
-        const free = ending ? 0 : Math.max(0, room);
+        const free = ending || shortage.ms > 0 ? 0 : Math.max(0, room);
         if (free === 0 && endings.due === 0) {
-          await pause(idleMs);
+          await pause(shortage.ms > 0 ? Math.min(idleMs, shortage.ms) : idleMs);
           continue;
         }
         try {

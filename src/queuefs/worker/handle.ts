@@ -1,6 +1,7 @@
 /** The messages in a worker's hands: each is handled, and then settled by what its handler did. */
 import { type AgentqError, isAgentqError } from "../../errors.ts";
 import { systemClock } from "../../platform/clock.ts";
+import { isShortage } from "../../platform/process.ts";
 import { type Backoff, backoffMs } from "../backoff.ts";
 import type { Delivery, Ending, LeaseReceipt } from "../contract.ts";
 import type { Endings } from "../endings.ts";
@@ -38,6 +39,10 @@ export interface HandsOptions {
   readonly tell: (event: WorkerEvent) => void;
   /** No message can be handled here: the worker is to end with this error. */
   readonly broken: (error: AgentqError) => void;
+  /** None can be handled for now. */
+  readonly short: () => void;
+  /** A handler has run. */
+  readonly begun: () => void;
   /** Something may be to do. */
   readonly wake: () => void;
 }
@@ -47,7 +52,19 @@ export function receiptOf({ id, lease }: Delivery): LeaseReceipt {
 }
 
 export function createHands(options: HandsOptions): Hands {
-  const { handler, maxAttempts, backoff, metrics, endings, stopping, tell, broken, wake } = options;
+  const {
+    handler,
+    maxAttempts,
+    backoff,
+    metrics,
+    endings,
+    stopping,
+    tell,
+    broken,
+    short,
+    begun,
+    wake,
+  } = options;
   const held = new Map<string, Held>();
   const tasks = new Set<Promise<void>>();
   let running = 0;
@@ -101,15 +118,21 @@ export function createHands(options: HandsOptions): Hands {
     }
     tell({ type: "started", id: delivery.id, attempt });
     let reason: string | null = null;
+    // A handler's program that can't be started: not the message's doing, and no attempt at it.
     let unable: AgentqError | null = null;
     try {
       await handler(delivery, { signal: abort.signal, attempt });
     } catch (error) {
       reason = error instanceof Error ? error.message : String(error);
-      unable = isLasting(error) ? error : null;
+      const never = isAgentqError(error, "command-not-started", "current-directory-gone");
+      unable = never ? error : null;
     }
     running--;
-    if (unable !== null) broken(unable);
+    if (isShortage(unable)) {
+      tell({ type: "error", error: unable });
+      short();
+    } else if (unable !== null) broken(unable);
+    else begun();
     if (one.lost) {
       metrics.stale_count++;
       return tell({ type: "lost", id: delivery.id });
@@ -152,12 +175,4 @@ export function createHands(options: HandsOptions): Hands {
     begin,
     release: (delivery) => track(release(delivery), () => {}),
   };
-}
-
-/** What a system that is short of something says for now. */
-const SHORT_OF: readonly unknown[] = ["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"];
-
-/** True for a handler's program that can't be started: not the message's doing, and no attempt at it. */
-function isLasting(error: unknown): error is AgentqError {
-  return isAgentqError(error, "command-not-started") && !SHORT_OF.includes(error.details?.errno);
 }

@@ -32,6 +32,23 @@ export function createPacer(): Pacer {
   };
 }
 
+/** For how long nothing is to be begun since the system is short of something: longer each time, up to `mostMs`. */
+export function createShortage(mostMs: number) {
+  let [until, times] = [0, 0];
+  return {
+    met: () => {
+      // Handlers that meet the same shortage count once.
+      if (performance.now() >= until) times++;
+      until = performance.now() + Math.min(mostMs, 50 * 2 ** Math.min(times, 10));
+    },
+    over: () => void (times = 0),
+    /** Milliseconds that are left; 0: there is none. */
+    get ms() {
+      return Math.max(0, until - performance.now());
+    },
+  };
+}
+
 /** Calls again and again, never twice at once; returns how to end it. */
 export function every(
   ms: number,

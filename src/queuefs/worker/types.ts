@@ -5,8 +5,9 @@ import type { WorkerMetrics } from "../metrics.ts";
 
 /**
  * Handles one message. Returning acknowledges it; throwing counts an attempt. Throwing
- * `command-not-started` says that no message can be handled here: this one is given back, uncounted, and
- * the worker ends with that error.
+ * `command-not-started` or `current-directory-gone` says that no message can be handled here: this one is
+ * given back, uncounted, and the worker ends with that error; or where the system is short of something
+ * (its `details.errno` is EAGAIN, EMFILE, ENFILE or ENOMEM) it waits before it takes another.
  */
 export type Handler = (message: Delivery, context: HandlerContext) => Promise<void> | void;
 
