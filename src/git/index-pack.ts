@@ -14,7 +14,7 @@ import { crc32, deflateSync } from "node:zlib";
 import { throwIfAborted } from "../platform/clock.ts";
 import { TYPES } from "./pack-entry.ts";
 import { resolveAll, type ResolvedEntry, type ResolveOptions } from "./pack-resolve.ts";
-import { corrupt, fileSource, type PackSource, WINDOW } from "./pack-source.ts";
+import { corrupt, fileSource, packCutOff, type PackSource, WINDOW } from "./pack-source.ts";
 import { discard, installPack, type StoreOptions, temporaryFile, writeAll } from "./pack-store.ts";
 import { entryHeader, packHeader } from "./pack-write.ts";
 import type { Oid, RawObject } from "./types.ts";
@@ -80,9 +80,9 @@ export async function readPackObjects(
     size: data.length,
     read: (offset: number, length: number) => data.subarray(offset, offset + length),
   };
-  if (data.length < 32) throw corrupt(options.from, "is cut off");
+  if (data.length < 32) throw packCutOff(options.from, "is cut off");
   if (!createHash("sha1").update(data.subarray(0, -20)).digest().equals(data.subarray(-20))) {
-    throw corrupt(options.from, "has a wrong checksum");
+    throw packCutOff(options.from, "has a wrong checksum");
   }
   const objects = new Map<Oid, RawObject>();
   await resolveAll(source, options, (oid, object) => objects.set(oid, object));
@@ -106,8 +106,8 @@ async function spool(
     hash.update(seen.subarray(0, end));
     tail = Buffer.from(seen.subarray(end));
   }
-  if (tail.length < 20 || fstatSync(fd).size < 32) throw corrupt(options.from, "is cut off");
-  if (!hash.digest().equals(tail)) throw corrupt(options.from, "has a wrong checksum");
+  if (tail.length < 20 || fstatSync(fd).size < 32) throw packCutOff(options.from, "is cut off");
+  if (!hash.digest().equals(tail)) throw packCutOff(options.from, "has a wrong checksum");
 }
 
 /** Appends the bases a thin pack left out; rewrites count and checksum. Returns the new checksum. */

@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { fstatSync, readSync } from "node:fs";
 import { crc32 } from "node:zlib";
 import { AgentqError } from "../errors.ts";
+import { cutOff } from "./pkt-line.ts";
 
 /** Bytes read at once. */
 export const WINDOW = 256 * 1024;
@@ -19,6 +20,11 @@ export function corrupt(from: string | undefined, what: string, cause?: unknown)
   return new AgentqError("protocol-error", `The pack from ${from ?? "the server"} ${what}.`, {
     cause,
   });
+}
+
+/** A pack that isn't what was sent: `what` says how it shows. Without side bands an early end shows so. */
+export function packCutOff(from: string | undefined, what: string): AgentqError {
+  return cutOff(`The pack from ${from ?? "the server"}`, what);
 }
 
 /** A pack in a file. */

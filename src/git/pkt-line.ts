@@ -17,6 +17,18 @@ export type Packet =
 
 const MARKS = ["flush", "delim", "response-end"] as const;
 
+/**
+ * What the other side says ended too early: a connection that broke, a proxy that gave up. Unlike an
+ * answer that is wrong, the next one may be whole.
+ */
+export function cutOff(from: string, what: string, cause?: unknown): AgentqError {
+  return new AgentqError("protocol-error", `${from} ${what}.`, {
+    cause,
+    retryable: true,
+    hint: "Its answer was cut off, by the server or on the way: try again.",
+  });
+}
+
 /** One data packet. Text is encoded as UTF-8. */
 export function pktLine(payload: string | Uint8Array): Buffer {
   const body = typeof payload === "string" ? Buffer.from(payload, "utf8") : payload;
@@ -78,7 +90,7 @@ export function pktReader(source: AsyncIterable<Uint8Array>, from = "The server"
     async packet() {
       if (!(await need(4))) {
         if (buffered.length === 0) return null;
-        throw broken("stopped in the middle of a packet");
+        throw cutOff(from, "stopped in the middle of a packet");
       }
       const digits = buffered.toString("latin1", 0, 4);
       if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw broken("sent something that is not a pkt-line");
@@ -90,7 +102,7 @@ export function pktReader(source: AsyncIterable<Uint8Array>, from = "The server"
         return { kind: mark };
       }
       if (length > MAX_PAYLOAD + 4) throw broken("sent a packet of an impossible length");
-      if (!(await need(length))) throw broken("stopped in the middle of a packet");
+      if (!(await need(length))) throw cutOff(from, "stopped in the middle of a packet");
       return { kind: "data", payload: take(length).subarray(4) };
     },
     async *rest() {
@@ -118,7 +130,7 @@ export async function* sideband(
   for (;;) {
     const packet = await reader.packet();
     if (packet === null) {
-      throw new AgentqError("protocol-error", `${from} stopped in the middle of its answer.`);
+      throw cutOff(from, "stopped in the middle of its answer");
     }
     if (packet.kind !== "data") return;
     const band = packet.payload[0];

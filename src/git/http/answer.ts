@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { createGunzip, createInflate } from "node:zlib";
 import { AgentqError } from "../../errors.ts";
+import { cutOff } from "../pkt-line.ts";
 import type { Connection } from "./socket.ts";
 
 const MAX_HEAD = 64 * 1024;
@@ -21,7 +22,7 @@ export async function readHead(connection: Connection, where: string): Promise<H
       const chunk = await connection.read();
       if (chunk === null) {
         if (data.length === 0) return null;
-        throw malformed(where, "stopped in the middle of its answer");
+        throw cutOff(where, "stopped in the middle of its answer");
       }
       data = Buffer.concat([data, chunk]);
       end = data.indexOf("\r\n\r\n");
@@ -67,7 +68,7 @@ export async function* bodyOf(
       if (!/^\d{1,15}$/.test(length)) throw malformed(where, "sent a malformed content length");
       for (let left = Number(length); left > 0;) {
         const chunk = await connection.read();
-        if (chunk === null) throw malformed(where, "stopped in the middle of its answer");
+        if (chunk === null) throw cutOff(where, "stopped in the middle of its answer");
         connection.unread(chunk.subarray(left));
         const part = chunk.subarray(0, left);
         left -= part.length;
@@ -89,7 +90,7 @@ async function* chunked(
   let data: Buffer = Buffer.alloc(0);
   const more = async () => {
     const chunk = await connection.read();
-    if (chunk === null) throw malformed(where, "stopped in the middle of its answer");
+    if (chunk === null) throw cutOff(where, "stopped in the middle of its answer");
     data = data.length === 0 ? chunk : Buffer.concat([data, chunk]);
   };
   const line = async (): Promise<string> => {
@@ -157,7 +158,11 @@ export async function* decoded(
   try {
     for await (const chunk of inflater) yield chunk as Buffer;
   } catch (cause) {
-    if (failure === null) throw malformed(where, "sent a body that does not decompress", cause);
+    if (failure === null) {
+      throw (cause as { code?: string }).code === "Z_BUF_ERROR"
+        ? cutOff(where, "stopped in the middle of its answer", cause)
+        : malformed(where, "sent a body that does not decompress", cause);
+    }
   } finally {
     inflater.destroy();
     await feeding;

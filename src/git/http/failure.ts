@@ -17,7 +17,12 @@ export async function failureOf(
 ): Promise<AgentqError> {
   const { status } = response;
   const words = await drain(response);
-  const details = { status, ...(words === "" ? {} : { remoteOutput: words }) };
+  const retryAfter = pauseOf(response.headers.get("retry-after"));
+  const details = {
+    status,
+    ...(words === "" ? {} : { remoteOutput: words }),
+    ...(retryAfter === null ? {} : { retryAfter }),
+  };
   if (status === 403) {
     return new AgentqError("forbidden", `${name} forbids ${what} (HTTP 403).`, { details });
   }
@@ -31,6 +36,12 @@ export async function failureOf(
           "Check the url. Servers also say so where a credential is missing or lacks the right.",
       },
     );
+  }
+  if (status === 407) {
+    return new AgentqError("auth-required", "The proxy asks for a user name and password.", {
+      details,
+      hint: "Put them into the proxy's url (http.proxy or http_proxy).",
+    });
   }
   if (status === 413) {
     return new AgentqError(
@@ -54,6 +65,14 @@ export async function failureOf(
   });
 }
 
+/** `Retry-After` in seconds from now: it is a number of them, or a date. */
+function pauseOf(header: string | undefined): number | null {
+  if (header === undefined) return null;
+  if (/^\d{1,9}$/.test(header)) return Number(header);
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? null : Math.max(0, Math.ceil((at - Date.now()) / 1000));
+}
+
 /** @throws `protocol-error` when the answer isn't of the type `wanted` */
 export async function expectType(
   response: HttpResponse,
@@ -73,7 +92,7 @@ export async function expectType(
 export async function drain(response: HttpResponse): Promise<string> {
   let text = "";
   let size = 0;
-  const plain = /^text\/plain\b/i.test(response.headers.get("content-type") ?? "");
+  const plain = /^(text\/plain\b|$)/i.test(response.headers.get("content-type") ?? "");
   try {
     for await (const chunk of response.body) {
       if (plain && text.length < 2000) text += chunk.toString("utf8");

@@ -1,5 +1,6 @@
 /** An origin behind smart HTTP. */
 import { pktReader } from "../pkt-line.ts";
+import { askAgain } from "../protocol/again.ts";
 import { AGENT } from "../protocol/agent.ts";
 import { type Advertisement, readAdvertisement } from "../protocol/advertisement.ts";
 import { pushOver } from "../protocol/push.ts";
@@ -20,7 +21,10 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
   let uploads: Promise<Advertisement> | null = null;
   let receives: Promise<Advertisement> | null = null;
 
-  async function advertise(service: Service, signal?: AbortSignal): Promise<Advertisement> {
+  const advertise = (service: Service, signal?: AbortSignal): Promise<Advertisement> =>
+    askAgain(() => advertiseOnce(service, signal), signal);
+
+  async function advertiseOnce(service: Service, signal?: AbortSignal): Promise<Advertisement> {
     const reader = pktReader(await server.advertise(service, signal), server.name);
     try {
       const advertisement = await readAdvertisement(reader, service, server.name, true);
@@ -59,20 +63,21 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
     describe: (signal) => uploadPack(false, signal),
     list: (signal) => uploadPack(true, signal),
     offer: (signal) => uploadPack(true, signal),
-    async ask(_asking, advertisement, request, read, signal) {
-      const answer = await server.call("git-upload-pack", request(advertisement), {
-        ...(advertisement.version === 2 ? { version: advertisement.version } : {}),
-        signal,
-      });
-      const reader = pktReader(answer, server.name);
-      try {
-        const result = await read(reader, advertisement);
-        while (await reader.packet() !== null);
-        return result;
-      } finally {
-        await reader.close();
-      }
-    },
+    ask: (_asking, advertisement, request, read, signal) =>
+      askAgain(async () => {
+        const answer = await server.call("git-upload-pack", request(advertisement), {
+          ...(advertisement.version === 2 ? { version: advertisement.version } : {}),
+          signal,
+        });
+        const reader = pktReader(answer, server.name);
+        try {
+          const result = await read(reader, advertisement);
+          while (await reader.packet() !== null);
+          return result;
+        } finally {
+          await reader.close();
+        }
+      }, signal),
   };
   const reading = readingOver(wire, options);
   /** Answers that nobody waits for any more; a hook there may still be talking. */

@@ -4,7 +4,7 @@
  */
 import { AgentqError } from "../../errors.ts";
 import { isOid, ZERO_OID } from "../oid.ts";
-import { type PktReader, pktText } from "../pkt-line.ts";
+import { cutOff, type PktReader, pktText } from "../pkt-line.ts";
 import type { Oid, RefSnapshot } from "../types.ts";
 
 export type Advertisement =
@@ -37,14 +37,14 @@ export async function readAdvertisement(
     // Only newer protocols may leave out the name of the service.
     throw broken(from, "begins its advertisement in a wrong way");
   }
-  if (packet === null) throw broken(from, "ended before its advertisement");
+  if (packet === null) throw cutOff(from, "ended before its advertisement");
   let text = pktText(packet);
   if (text.startsWith("ERR ")) throw saidError(from, text);
   if (text === "version 2") {
     const capabilities = new Map<string, string>();
     for (;;) {
       packet = await reader.packet();
-      if (packet === null) throw broken(from, "stopped in the middle of its advertisement");
+      if (packet === null) throw cutOff(from, "stopped in the middle of its advertisement");
       if (packet.kind === "flush") break;
       addCapability(capabilities, pktText(packet));
     }
@@ -81,7 +81,7 @@ export async function readAdvertisement(
     if (refs.size > MAX_REFS) throw broken(from, "lists too many refs");
     packet = await reader.packet();
   }
-  if (packet === null) throw broken(from, "stopped in the middle of its advertisement");
+  if (packet === null) throw cutOff(from, "stopped in the middle of its advertisement");
   return { version, capabilities, snapshot: { refs, head: symrefs.get("HEAD") ?? null } };
 }
 

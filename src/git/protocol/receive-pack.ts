@@ -7,7 +7,15 @@
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
 import { ZERO_OID } from "../oid.ts";
-import { FLUSH, pktLine, type PktReader, pktReader, pktText, sideband } from "../pkt-line.ts";
+import {
+  cutOff,
+  FLUSH,
+  pktLine,
+  type PktReader,
+  pktReader,
+  pktText,
+  sideband,
+} from "../pkt-line.ts";
 import type { RefUpdate } from "../types.ts";
 import { broken, saidError } from "./advertisement.ts";
 
@@ -77,7 +85,7 @@ export async function readPushReport(
   const refused: { ref: string; reason: string }[] = [];
   for (;;) {
     const packet = await lines.packet();
-    if (packet === null) throw broken(from, "stopped in the middle of its report");
+    if (packet === null) throw cutOff(from, "stopped in the middle of its report");
     if (packet.kind === "flush") break;
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);

@@ -4,7 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import { isOid } from "../oid.ts";
-import { DELIM, FLUSH, pktLine, type PktReader, pktText, sideband } from "../pkt-line.ts";
+import { cutOff, DELIM, FLUSH, pktLine, type PktReader, pktText, sideband } from "../pkt-line.ts";
 import type { Oid, RefSnapshot } from "../types.ts";
 import { broken, saidError } from "./advertisement.ts";
 
@@ -57,7 +57,7 @@ export async function readLsRefs(reader: PktReader, from: string): Promise<RefSn
   let head: string | null = null;
   for (;;) {
     const packet = await reader.packet();
-    if (packet === null) throw broken(from, "stopped in the middle of its list of refs");
+    if (packet === null) throw cutOff(from, "stopped in the middle of its list of refs");
     if (packet.kind === "flush") return { refs, head };
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);
@@ -145,7 +145,7 @@ export async function readNegotiation(reader: PktReader, from: string): Promise<
   const common: Oid[] = [];
   for (;;) {
     const packet = await reader.packet();
-    if (packet === null) throw broken(from, "stopped in the middle of its answer");
+    if (packet === null) throw cutOff(from, "stopped in the middle of its answer");
     if (packet.kind === "flush") return common;
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);
@@ -164,7 +164,7 @@ export async function* readFetch(
   if (version === 2) {
     for (;;) {
       const packet = await reader.packet();
-      if (packet === null) throw broken(from, "stopped in the middle of its answer");
+      if (packet === null) throw cutOff(from, "stopped in the middle of its answer");
       const text = pktText(packet);
       if (text.startsWith("ERR ")) throw saidError(from, text);
       if (text === "packfile") break;
@@ -175,7 +175,7 @@ export async function* readFetch(
   const banded = capabilities.has("side-band-64k");
   for (;;) {
     const packet = await reader.packet();
-    if (packet === null) throw broken(from, "stopped in the middle of its answer");
+    if (packet === null) throw cutOff(from, "stopped in the middle of its answer");
     if (packet.kind !== "data") continue; // the end of the shallow section
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);

@@ -129,7 +129,7 @@ function refusedAtTheDoor(error: unknown, dial: Dial, service: Service, channel:
           : {}),
       });
   }
-  if (isAgentqError(error, "protocol-error") && dial.kind === "ssh") {
+  if (isAgentqError(error, "protocol-error") && !error.retryable && dial.kind === "ssh") {
     return new AgentqError("protocol-error", error.message, {
       cause: error,
       hint:
