@@ -6,10 +6,14 @@
  *   request: head ─▶ body, by length or in chunks │ the answer may come at any time and ends the sending
  *   answer:  1xx skipped ─▶ head ─▶ body: by length, chunked, or to the end of the connection
  *
- * A connection is used again when the answer was read to its end.
+ * A connection is used again when the answer was read to its end. Servers and proxies close what they
+ * said they would keep, at once or after a while, so what meets such a close is sent again on a new one:
+ *
+ *   a read  ─▶ kept connection ── closed before any byte of an answer ──▶ new connection
+ *   a push  ─▶ kept connection, if it has been used twice and isn't closed now ── else ──▶ new connection
  */
 import type { Buffer } from "node:buffer";
-import { AgentqError } from "../../errors.ts";
+import { AgentqError, isAgentqError } from "../../errors.ts";
 import { abortReason, throwIfAborted } from "../../platform/clock.ts";
 import { bodyOf, decoded, readHead } from "./answer.ts";
 import { send } from "./send.ts";
@@ -20,10 +24,12 @@ export interface HttpRequest {
   readonly url: URL;
   /** In this order; a name may come again. */
   readonly headers: readonly (readonly [name: string, value: string])[];
-  /** Bytes of known length, or chunks to send as they come. */
-  readonly body?: Uint8Array | Iterable<Uint8Array>;
+  /** Bytes of known length, or chunks to send as they come, made anew for each attempt. */
+  readonly body?: Uint8Array | (() => Iterable<Uint8Array>);
+  /** True where the server may be given it twice. */
+  readonly repeatable: boolean;
   readonly signal?: AbortSignal;
-  /** Called once, right before the last bytes of the body are handed to the socket. */
+  /** Called right before the last bytes of the body are handed to the socket. */
   readonly onSent?: () => void;
 }
 
@@ -51,31 +57,43 @@ export interface ClientOptions {
 /** A server may close an idle connection at any time; one this young it has hardly given up. */
 const REUSE_MS = 4000;
 
-interface Idle {
+interface Held {
   readonly connection: Connection;
   readonly proxied: Record<string, string> | null;
-  readonly since: number;
+  /** Requests that it has answered. */
+  readonly served: number;
 }
 
 export function createHttpClient(options: ClientOptions): HttpClient {
-  const idle = new Map<string, Idle>();
+  const idle = new Map<string, Held & { since: number }>();
+  /** Servers that closed a connection which they were to keep, without having used it twice. */
+  const fickle = new Set<string>();
 
-  async function acquire(url: URL): Promise<Idle & { reused: boolean }> {
+  /** A kept connection turned out closed. */
+  function closed({ origin }: URL, { served }: Held): void {
+    if (served === 1) fickle.add(origin);
+  }
+
+  async function acquire({ url, repeatable }: HttpRequest): Promise<Held> {
     const known = idle.get(url.origin);
     idle.delete(url.origin);
     if (known) {
-      if (known.connection.usable() && performance.now() - known.since < REUSE_MS) {
-        return { ...known, reused: true };
-      }
+      // A close that has arrived by now is seen when the event loop has had its turn.
+      if (!repeatable) await later(null);
+      const young = performance.now() - known.since < REUSE_MS;
+      const usable = known.connection.usable();
+      if (usable && young && (repeatable || known.served > 1)) return known;
+      if (!usable && young) closed(url, known);
       known.connection.destroy();
     }
-    return { ...await options.connect(url), since: 0, reused: false };
+    return { ...await options.connect(url), served: 0 };
   }
 
   async function attempt(request: HttpRequest): Promise<HttpResponse | "stale"> {
     throwIfAborted(request.signal);
     const where = request.url.host;
-    const { connection, proxied, reused } = await acquire(request.url);
+    const held = await acquire(request);
+    const { connection, proxied, served } = held;
     const onAbort = () => connection.destroy(abortReason(request.signal!));
     request.signal?.addEventListener("abort", onAbort, { once: true });
     const timer = setTimeout(() => {
@@ -84,55 +102,58 @@ export function createHttpClient(options: ClientOptions): HttpClient {
         new AgentqError("origin-timeout", `${where} took longer than ${seconds} s to answer.`),
       );
     }, options.totalMs);
+    let handedOver = false;
     let finished = false;
     const finish = (reusable: boolean) => {
       if (finished) return;
       finished = true;
       clearTimeout(timer);
       request.signal?.removeEventListener("abort", onAbort);
-      if (reusable && connection.usable()) {
-        idle.set(request.url.origin, { connection, proxied, since: performance.now() });
+      const { origin } = request.url;
+      if (reusable && connection.usable() && !fickle.has(origin)) {
+        const since = performance.now();
+        idle.set(origin, { connection, proxied, served: served + 1, since });
       } else connection.destroy();
     };
     try {
       throwIfAborted(request.signal);
       connection.begin();
-      let handedOver = false;
       let answered = false;
       const sending = send(connection, request, proxied, () => answered, () => {
         handedOver = true;
         request.onSent?.();
       });
-      // An answer that comes early (413, 401) makes the sending fail or stop: it still counts.
-      sending.catch(() => {});
+      sending.catch((error) => {
+        // An answer that comes early (413, 401) makes the sending fail or stop: it still counts. What
+        // fails on this side is never answered.
+        if (!isCut(error)) connection.destroy(error);
+      });
       const head = await readHead(connection, where);
       answered = true;
-      if (head === null) {
-        if (reused && (request.method === "GET" || !handedOver)) {
-          finish(false);
-          return "stale";
-        }
-        throw socketError({ code: "ECONNRESET" }, where);
-      }
+      if (head === null) throw socketError({ code: "ECONNRESET" }, where);
       const complete = await Promise.race([sending.then(() => true, () => false), later(false)]);
       const keep = complete && head.version === "1.1" &&
         !/\bclose\b/i.test(head.headers.get("connection") ?? "");
       const raw = bodyOf(connection, head, where, (reusable) => finish(reusable && keep));
       return { status: head.status, headers: head.headers, body: decoded(raw, head, where) };
     } catch (error) {
+      const stale = served > 0 && !connection.heard() && isCut(error);
       finish(false);
-      throw error;
+      if (!stale) throw error;
+      closed(request.url, held);
+      if (!request.repeatable && handedOver) throw error;
+      return "stale";
     }
   }
 
   return {
     async request(request) {
-      const first = await attempt(request);
-      if (first !== "stale") return first;
-      // The server had closed the idle connection before it saw anything of this request.
-      const second = await attempt(request);
-      if (second === "stale") throw socketError({ code: "ECONNRESET" }, request.url.host);
-      return second;
+      for (;;) {
+        // The next one is new: there is one kept connection at most, unless another request has
+        // brought one back meanwhile.
+        const response = await attempt(request);
+        if (response !== "stale") return response;
+      }
     },
     close() {
       for (const { connection } of idle.values()) connection.destroy();
@@ -140,5 +161,8 @@ export function createHttpClient(options: ClientOptions): HttpClient {
     },
   };
 }
+
+/** The other side is gone. Over TLS that may come as an alert. */
+const isCut = (error: unknown) => isAgentqError(error, "origin-unreachable", "tls-error");
 
 const later = <T>(value: T) => new Promise<T>((resolve) => setTimeout(() => resolve(value)));

@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
 import type { GitConfig } from "../config.ts";
+import { basic } from "./credentials.ts";
 import { httpSettings, portOf, proxyFor, tlsSettings } from "./settings.ts";
 import { type Connection, connection, connectTcp, type SocketLimits, startTls } from "./socket.ts";
 
@@ -14,7 +15,9 @@ export function connector(
   limits: SocketLimits,
   remote: string | null = null,
 ) {
-  const ofRemote = remote === null ? null : config.get(`remote.${remote}.proxy`);
+  const name = `remote.${remote}.proxy`;
+  const text = remote === null ? null : config.get(name);
+  const ofRemote = text === null ? null : { name, text };
   return async (
     url: URL,
   ): Promise<{ connection: Connection; proxied: Record<string, string> | null }> => {
@@ -30,12 +33,15 @@ export function connector(
         : plain;
       return { connection: connection(socket, where, limits), proxied: null };
     }
-    const proxyName = `the proxy ${proxy.host}`;
-    const plain = await connectTcp(bare(proxy.hostname), portOf(proxy), proxyName, limits);
-    const toProxy = proxy.protocol === "https:"
-      ? await startTls(plain, bare(proxy.hostname), proxyName, tlsSettings(settings, env), limits)
+    const proxyName = `the proxy ${proxy.url.host}`;
+    const proxyHost = bare(proxy.url.hostname);
+    const plain = await connectTcp(proxyHost, portOf(proxy.url), proxyName, limits);
+    const toProxy = proxy.url.protocol === "https:"
+      ? await startTls(plain, proxyHost, proxyName, tlsSettings(settings, env), limits)
       : plain;
-    const authorization = proxyAuthorization(proxy);
+    const authorization: Record<string, string> = proxy.login === null
+      ? {}
+      : { "Proxy-Authorization": basic(proxy.login) };
     if (!secure) {
       return { connection: connection(toProxy, where, limits), proxied: authorization };
     }
@@ -50,12 +56,6 @@ export function connector(
 }
 
 const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, "$1");
-
-function proxyAuthorization(proxy: URL): Record<string, string> {
-  if (proxy.username === "") return {};
-  const pair = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`;
-  return { "Proxy-Authorization": `Basic ${Buffer.from(pair).toString("base64")}` };
-}
 
 /** Asks a proxy for a tunnel and waits until it stands. */
 function tunnel(

@@ -43,7 +43,12 @@ export function redirected(
       hint: "No git server is there: a login page, perhaps. Check the url and the credential.",
     });
   }
-  const next = new URL(path.slice(0, -suffix.length) || "/", target);
+  // Put together piece by piece: a path that begins with two slashes would be read as a host.
+  const [directory = "", ...query] = path.slice(0, -suffix.length).split("?");
+  const next = new URL(target);
+  next.hash = "";
+  next.pathname = directory;
+  next.search = query.join("?");
   if (next.origin === base.origin) {
     next.username = base.username;
     next.password = base.password;

@@ -4,6 +4,9 @@ import { AgentqError } from "../../errors.ts";
 import type { HttpRequest } from "./client.ts";
 import { type Connection, socketError } from "./socket.ts";
 
+/** True for what can't stand in a header. */
+export const hasControl = (text: string) => /[\x00-\x08\x0a-\x1f\x7f]/.test(text);
+
 /**
  * Sends `request`, and stops with an error once `answered` says that the answer has come.
  * @param proxied headers for a proxy, which is told the whole url; null without one
@@ -19,8 +22,10 @@ export async function send(
   const { url, body } = request;
   const target = proxied ? `${url.origin}${url.pathname}${url.search}` : url.pathname + url.search;
   const whole = body === undefined || body instanceof Uint8Array;
+  // A configured Host stands in place of ours, as with git.
+  const named = request.headers.some(([name]) => name.toLowerCase() === "host");
   const headers: (readonly [string, string])[] = [
-    ["Host", url.host],
+    ...(named ? [] : [["Host", url.host] as const]),
     ...Object.entries(proxied ?? {}),
     ...request.headers,
   ];
@@ -28,13 +33,13 @@ export async function send(
   else if (body !== undefined) headers.push(["Transfer-Encoding", "chunked"]);
   let text = `${request.method} ${target} HTTP/1.1\r\n`;
   for (const [name, value] of headers) {
-    // A line break would begin another header.
-    if (/[\r\n\0]/.test(name + value)) {
-      throw new AgentqError("config-invalid", `The header ${name} is malformed.`);
+    // A line break would begin another header. Settings are checked where they are read.
+    if (hasControl(name + value)) {
+      throw new AgentqError("config-invalid", `The header ${JSON.stringify(name)} is malformed.`);
     }
     text += `${name}: ${value}\r\n`;
   }
-  const head = Buffer.from(text + "\r\n", "latin1");
+  const head = Buffer.from(text + "\r\n", "utf8");
   if (whole) {
     onSent();
     await connection.write(body ? Buffer.concat([head, body]) : head);
@@ -55,7 +60,7 @@ export async function send(
     size = 0;
     await connection.write(Buffer.concat(chunks));
   };
-  for (const chunk of body) {
+  for (const chunk of body()) {
     if (answered()) throw socketError({ code: "EPIPE" }, url.host);
     waiting.push(chunk);
     if ((size += chunk.length) >= 64 * 1024) await flush(false);

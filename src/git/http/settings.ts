@@ -5,6 +5,7 @@ import { AgentqError } from "../../errors.ts";
 import { parseBoolean, parseInteger } from "../config-file.ts";
 import type { GitConfig } from "../config.ts";
 import { expandHome } from "../config-sources.ts";
+import { urlDecoded } from "../url-decode.ts";
 import type { TlsSettings } from "./socket.ts";
 import { urlMatchRank } from "./url-match.ts";
 
@@ -140,13 +141,22 @@ function certificatesIn(directory: string | null, env: Env): string[] {
   }
 }
 
-/** The proxy for a url, or null; `ofRemote` is `remote.<name>.proxy`. Lower-case variables as curl reads them; HTTP_PROXY never (CGI). */
+export interface Proxy {
+  readonly url: URL;
+  readonly login: { readonly username: string; readonly password: string } | null;
+}
+
+/**
+ * The proxy for a url, or null; `ofRemote` is `remote.<name>.proxy`. Lower-case variables as curl reads
+ * them; HTTP_PROXY never (CGI).
+ * @throws `config-invalid` naming the setting
+ */
 export function proxyFor(
   url: URL,
   settings: HttpSettings,
   env: Env,
-  ofRemote: string | null = null,
-): URL | null {
+  ofRemote: { readonly name: string; readonly text: string } | null = null,
+): Proxy | null {
   const excluded = (env.no_proxy ?? env.NO_PROXY ?? "").split(/[\s,]+/).filter((item) =>
     item !== ""
   );
@@ -156,24 +166,49 @@ export function proxyFor(
     if (port !== null && port !== portOf(url)) continue;
     if (name === "*" || host === name || host.endsWith(`.${name}`)) return null;
   }
-  const secure = url.protocol === "https:";
-  const text = ofRemote ?? settings.get("proxy") ??
-    (secure ? env.https_proxy ?? env.HTTPS_PROXY : env.http_proxy) ?? env.all_proxy ??
-    env.ALL_PROXY ?? "";
-  if (text === "") return null;
+  const found = proxySetting(url, settings, env, ofRemote);
+  if (found === null || found.text === "") return null;
+  const { text, name } = found;
   let proxy: URL;
   try {
     proxy = new URL(text.includes("://") ? text : `http://${text}`);
   } catch {
-    throw new AgentqError("config-invalid", "The proxy's url is malformed.");
+    throw new AgentqError("config-invalid", `${name} is a malformed url.`);
   }
   if (proxy.protocol !== "http:" && proxy.protocol !== "https:") {
     throw new AgentqError(
       "config-invalid",
-      `Proxies of kind ${proxy.protocol}// are not supported.`,
+      `${name} names a proxy of kind ${proxy.protocol}//, which is not supported.`,
     );
   }
-  return proxy;
+  const username = urlDecoded(proxy.username);
+  const password = urlDecoded(proxy.password);
+  if (username === null || password === null) {
+    throw new AgentqError(
+      "config-invalid",
+      `${name} has a user name or password whose escapes are no UTF-8.`,
+      { hint: "A percent sign itself is written %25." },
+    );
+  }
+  return { url: proxy, login: username === "" ? null : { username, password } };
+}
+
+/** Where a proxy is named, and how: a remote's own setting, the config, the environment. */
+function proxySetting(
+  url: URL,
+  settings: HttpSettings,
+  env: Env,
+  ofRemote: { readonly name: string; readonly text: string } | null,
+): { name: string; text: string } | null {
+  if (ofRemote !== null) return ofRemote;
+  const setting = settings.get("proxy");
+  if (setting !== null) return { name: "http.proxy", text: setting };
+  const own = url.protocol === "https:" ? ["https_proxy", "HTTPS_PROXY"] : ["http_proxy"];
+  for (const name of [...own, "all_proxy", "ALL_PROXY"]) {
+    const text = env[name];
+    if (text !== undefined) return { name, text };
+  }
+  return null;
 }
 
 function splitPort(item: string): [string, number | null] {

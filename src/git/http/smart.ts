@@ -24,6 +24,7 @@ import {
 import { drain, expectType, failureOf, unauthorized } from "./failure.ts";
 import { redirected } from "./redirect.ts";
 import { prepared } from "./request-body.ts";
+import { hasControl } from "./send.ts";
 import { httpSettings, lowSpeed } from "./settings.ts";
 
 export type Service = "git-upload-pack" | "git-receive-pack";
@@ -70,6 +71,10 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
     connect: connector(config, env, limits, options.remote ?? null),
     totalMs: timeouts.total ?? 30 * 60_000,
   });
+  const userAgent = env.GIT_HTTP_USER_AGENT || `git/${AGENT}`;
+  if (hasControl(userAgent)) {
+    throw new AgentqError("config-invalid", "GIT_HTTP_USER_AGENT has a control character in it.");
+  }
   let credential: Credential | null = givenCredential(base, env);
   /** The credential in use where helpers are to be told of it, and whether they were. */
   let helped: StoredCredential | null = null;
@@ -83,6 +88,17 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
     if (base.origin !== home) return [];
     const headers = httpSettings(config, base).all("extraHeader");
     return headers.slice(headers.lastIndexOf("") + 1).flatMap((header) => {
+      if (hasControl(header)) {
+        throw new AgentqError("config-invalid", "http.extraHeader has a control character in it.");
+      }
+      if (/^(content-length|transfer-encoding)\s*[:;]/i.test(header)) {
+        throw new AgentqError(
+          "config-invalid",
+          `http.extraHeader may not set ${
+            /^[\w-]+/.exec(header)![0]
+          }, which says where a request ends.`,
+        );
+      }
       const colon = header.indexOf(":");
       return colon > 0 ? [[header.slice(0, colon).trim(), header.slice(colon + 1).trim()]] : [];
     });
@@ -94,7 +110,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
     const configured = configuredHeaders();
     const named = new Set(configured.map(([name]) => name.toLowerCase()));
     const own: [string, string][] = Object.entries({
-      "User-Agent": env.GIT_HTTP_USER_AGENT || `git/${AGENT}`,
+      "User-Agent": userAgent,
       "Accept-Encoding": "deflate, gzip",
       ...extra,
       ...(credential ? { Authorization: basic(credential) } : {}),
@@ -172,6 +188,7 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
           return {
             method: "GET",
             url: requested,
+            repeatable: true,
             headers: headersFor({
               Accept: "*/*",
               Pragma: "no-cache",
@@ -207,7 +224,8 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
             ...encoding,
             ...(version === 2 ? { "Git-Protocol": "version=2" } : {}),
           }),
-          body: typeof content === "function" ? content() : content,
+          body: content,
+          repeatable: service === "git-upload-pack",
           signal,
           onSent,
         }), signal);

@@ -30,8 +30,10 @@ export interface Connection {
   read(): Promise<Buffer | null>;
   /** Bytes that were read too many go back to be read again. */
   unread(data: Buffer): void;
-  /** Another request begins: how slow the last one was doesn't count. */
+  /** Another request begins: how slow the last one was doesn't count, nor what came for it. */
   begin(): void;
+  /** True once a byte has come since {@link begin}. */
+  heard(): boolean;
   /** True while nothing has gone wrong and the other side hasn't closed. */
   usable(): boolean;
   /** Ends every waiting call with this error, or silently. */
@@ -149,6 +151,7 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
   let left = idleMs;
   let passed = 0;
   let since = 0;
+  let heard = false;
 
   const notify = () => {
     const waker = wake;
@@ -200,6 +203,7 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
 
   socket.setNoDelay(true);
   socket.on("data", (chunk: Buffer) => {
+    heard = true;
     chunks.push(chunk);
     queued += chunk.length;
     if (queued > HIGH_WATER) socket.pause();
@@ -252,7 +256,11 @@ export function connection(socket: net.Socket, where: string, limits: SocketLimi
       chunks.unshift(data);
       queued += data.length;
     },
-    begin: wind,
+    begin() {
+      heard = false;
+      wind();
+    },
+    heard: () => heard,
     usable: () => !ended && failure === null && chunks.length === 0 && !socket.destroyed,
     destroy(error) {
       if (error) fail(error);

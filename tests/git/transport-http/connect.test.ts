@@ -211,13 +211,13 @@ test("proxyFor() and httpSettings() choose as git does", () => {
     ]
   ) {
     const parsed = new URL(url);
-    const ours = proxyFor(parsed, httpSettings(config, parsed), {})!.href.slice(0, -1);
+    const ours = proxyFor(parsed, httpSettings(config, parsed), {})!.url.href.slice(0, -1);
     assert.equal(ours, git(clone, "config", "--get-urlmatch", "http.proxy", url), url);
   }
   const none = openConfig({ repository: null, env: { GIT_CONFIG_NOSYSTEM: "1" } });
   const via = (url: string, env: Record<string, string>) => {
     const parsed = new URL(url);
-    return proxyFor(parsed, httpSettings(none, parsed), env)?.host ?? null;
+    return proxyFor(parsed, httpSettings(none, parsed), env)?.url.host ?? null;
   };
   assert.equal(via("http://h/", { HTTP_PROXY: "p:1" }), null, "set by any client of a CGI script");
   assert.equal(via("https://h/", { HTTPS_PROXY: "p:1" }), "p:1");
