@@ -96,6 +96,8 @@ export interface Origin {
    * machine.
    */
   inputs?(prefixes: readonly string[]): readonly Input[] | null;
+  /** What pushing there leaves behind that its owner may not like; for a doctor. Null: nothing. */
+  remark?(): { readonly message: string; readonly hint: string } | null;
   /**
    * The raw content of single objects (commits), without their history or trees.
    * Anything the origin lacks is absent from the result. With more `generations` than one, parents may

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
 import { refInputs, repositoryInputs } from "../inputs.ts";
+import { leavesForeignFiles } from "../ownership.ts";
 import { openRepository, type Repository } from "../repository.ts";
 import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
@@ -62,6 +63,15 @@ export function openFileOrigin(
       const refs = refInputs(repository, prefixes);
       if (looked.slice(0, -1).some((at) => existsSync(at))) return null;
       return found && refs && [...looked.map((at) => ["place", at] as const), ...found, ...refs];
+    },
+    remark() {
+      if (!leavesForeignFiles(repository)) return null;
+      return {
+        message:
+          `what is pushed to ${url} from here doesn't belong to its owner, who may be unable to change it`,
+        hint:
+          "Push as its owner, or let its files be shared: git config core.sharedRepository group there.",
+      };
     },
     readCommits(oids, signal) {
       return attempt(() => {

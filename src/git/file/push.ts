@@ -24,6 +24,7 @@ import { sharedRepositoryMode } from "../shared-repository.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
 import { checkObjectShape } from "../fsck-object.ts";
 import { isOid, ZERO_OID } from "../oid.ts";
+import { refuseForeignOrigin } from "../ownership.ts";
 import { type StagedPack, stagePack, storePack } from "../pack-store.ts";
 import { tidyPacks } from "../pack-tidy.ts";
 import { checkRefName } from "../ref-name.ts";
@@ -32,13 +33,13 @@ import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types
 import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
 import { isVanished, persistently, releaseOrphans, releasePack } from "./keep.ts";
 import { openQuarantine, type Quarantine } from "./quarantine.ts";
-import { hiddenUpdate, refusedByPolicy } from "./receive-policy.ts";
+import { hiddenUpdate, refusedByPolicy, tooLarge } from "./receive-policy.ts";
 import { newLockText } from "./ref-lock.ts";
 import { movedRefs, type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
 
 const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
 
-/** See {@link PushOutcome}. @throws `ref-locked`, `object-missing`, `io-error`, `interrupted` */
+/** See {@link PushOutcome}. @throws `repository-foreign`, `ref-locked`, `object-missing`, `io-error`, `interrupted` */
 export async function pushToFile(
   origin: Repository,
   updates: readonly RefUpdate[],
@@ -49,6 +50,8 @@ export async function pushToFile(
   checkUpdates(updates);
   // Read anew each time: an operator's change must not wait for a watching lander to end.
   const config = currentConfig(origin);
+  const { workTree, gitDir, commonDir } = origin;
+  refuseForeignOrigin({ workTree, gitDir, commonDir, config }, process.env);
   const both = union(from, origin.objects);
   // Before anything is called lost: what is hidden when it is read could never be won.
   const hidden = hiddenUpdate(config, updates);
@@ -61,6 +64,8 @@ export async function pushToFile(
   const list = newObjects(origin, both, updates, options);
   const malformed = originChecksObjects(config) ? firstMalformed(both, list) : null;
   if (malformed) return refused(updates, malformed, "");
+  const large = tooLarge(config, both, list);
+  if (large) return refused(updates, large, "");
 
   const hooks: HookHost = {
     gitDir: origin.gitDir,

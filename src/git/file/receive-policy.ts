@@ -6,7 +6,8 @@ import { readdirSync } from "node:fs";
 import { isAgentqError } from "../../errors.ts";
 import { parseCommitLinks } from "../commit.ts";
 import type { GitConfig } from "../config.ts";
-import { newCommits } from "../enumerate.ts";
+import { type Enumerated, newCommits } from "../enumerate.ts";
+import { writePack } from "../pack-write.ts";
 import { readRefUncached } from "../refs.ts";
 import type { Repository } from "../repository.ts";
 import type { ObjectReader, Oid, RefUpdate } from "../types.ts";
@@ -63,6 +64,23 @@ export function refusedByPolicy(
     }
     if (noFastForwards && old !== null && !contains(objects, oid, old)) {
       return { ref, reason: "not a fast-forward, and receive.denyNonFastForwards is set" };
+    }
+  }
+  return null;
+}
+
+/** `receive.maxInputSize` limits the pack as it would come over a wire. Null: it is within that. */
+export function tooLarge(
+  config: GitConfig,
+  objects: ObjectReader,
+  list: readonly Enumerated[],
+): string | null {
+  const limit = config.getInteger("receive.maxInputSize") ?? 0;
+  if (limit <= 0 || list.length === 0) return null;
+  let size = 0;
+  for (const chunk of writePack(objects, list, { thin: true })) {
+    if ((size += chunk.length) > limit) {
+      return `the pack is larger than ${limit} bytes, which the origin's receive.maxInputSize allows`;
     }
   }
   return null;
