@@ -10,7 +10,7 @@ import type { Origin } from "../git/types.ts";
 import { type Clock, systemClock } from "../platform/clock.ts";
 import { lockCommit, readControl } from "./control.ts";
 import { holderOf } from "./lock.ts";
-import { pushOnce } from "./push.ts";
+import { faultOfPush, isTurnedDown, pushOnce, wordsOf } from "./push.ts";
 import { openQueue, type Queue, type Snapshot } from "./snapshot.ts";
 
 export type CheckStatus = "ok" | "warn" | "fail" | "skip";
@@ -70,10 +70,16 @@ export async function examineOrigin(
   const took = Math.round(clock.monotonic() - began);
   return [
     check("origin", "ok", `${origin.url} answers over ${origin.kind}, ${took} ms for one look`),
+    ...ownerCheck(origin),
     branchCheck(queue, snapshot),
     await queueCheck(queue, snapshot, options.signal),
     await pushCheck(queue, snapshot, options, clock),
   ];
+}
+
+function ownerCheck(origin: Origin): Check[] {
+  const remark = origin.remark?.() ?? null;
+  return remark === null ? [] : [check("origin-owner", "warn", remark.message, remark.hint)];
 }
 
 function branchCheck({ names }: Queue, snapshot: Snapshot): Check {
@@ -127,14 +133,17 @@ async function pushCheck(
       ...(snapshot.lockHead && { remoteHas: [snapshot.lockHead] }),
       ...(options.signal && { signal: options.signal }),
     });
-    return outcome === "unknown"
-      ? check(
+    if (outcome === "unknown") {
+      const fault = faultOfPush(queue);
+      if (fault && isTurnedDown(fault)) return check("push", "fail", wordsOf(fault), fault.hint);
+      return check(
         "push",
         "warn",
-        "the answer to a push was lost",
+        `the answer to a push was lost${fault ? `: ${fault.message}` : ""}`,
         "Look at the connection; run it again.",
-      )
-      : check("push", "ok", `an atomic push to ${names.lock} is let through`);
+      );
+    }
+    return check("push", "ok", `an atomic push to ${names.lock} is let through`);
   } catch (error) {
     options.signal?.throwIfAborted();
     return failed("push", error);

@@ -11,7 +11,8 @@
  *                  land tickets (lander.ts) ─▶ release, whatever happened
  */
 import { type Clock, throwIfAborted } from "../platform/clock.ts";
-import { AgentqError } from "../errors.ts";
+import { type AgentqError, isAgentqError } from "../errors.ts";
+import { wantedPause } from "../git/protocol/again.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
 import { readControl, unknownTicket } from "./control.ts";
@@ -41,6 +42,8 @@ export interface DutyOptions {
 const RELEASE_MS = 5000;
 /** How long the origin may be out of reach while waiting, before that is an error. */
 const UNREACHABLE_MS = 60_000;
+/** How long a server that says when to come back is left alone at most, in milliseconds. */
+const MAX_WANTED_MS = 60_000;
 
 interface Bounds {
   readonly until?: number;
@@ -107,24 +110,56 @@ function seconds(ms: number): string {
   return (ms / 1000).toFixed(1).replace(/\.0$/, "");
 }
 
+/** Bears errors that may be over in a moment, for a while. */
+function createPatience(
+  { clock, signal, onProgress }: DutyOptions,
+  bearable: (error: unknown) => error is AgentqError,
+) {
+  let failingSince: number | null = null;
+  return {
+    /** An answer was had: what comes next begins anew. */
+    good() {
+      failingSince = null;
+    },
+    /**
+     * Milliseconds that the server wants to be left alone.
+     * @throws the error, unless trying again can help and it hasn't been tried for long
+     */
+    bear(error: unknown): number {
+      throwIfAborted(signal);
+      if (!bearable(error)) throw error;
+      failingSince ??= clock.monotonic();
+      if (clock.monotonic() - failingSince > UNREACHABLE_MS) throw error;
+      onProgress?.(`the origin can't be reached: ${error.message}; trying again`);
+      return Math.min(wantedPause(error) ?? 0, MAX_WANTED_MS);
+    },
+  };
+}
+
+const isRetryable = (error: unknown): error is AgentqError =>
+  isAgentqError(error) && error.retryable;
+
+/** What a server or the way to it may have failed with, and no longer does in a moment. */
+function isOfConnection(error: unknown): error is AgentqError {
+  const codes = ["origin-unreachable", "origin-timeout", "server-error", "protocol-error"] as const;
+  return isRetryable(error) && isAgentqError(error, ...codes);
+}
+
 /** Reads the queue again after about `poll`; bears an origin that is out of reach for a while. */
 function createPoller(queue: Queue, options: DutyOptions) {
   const { clock, signal } = options;
-  let failingSince: number | null = null;
-  return async function next(limit = Infinity): Promise<Snapshot> {
-    for (;;) {
+  const reading = createPatience(options, isRetryable);
+  return async function next(limit = Infinity, atLeast = 0): Promise<Snapshot> {
+    for (let pause = atLeast;;) {
       // Jitter: many waiters must not ask in step.
-      await clock.sleep(Math.min(limit, options.poll * (0.8 + clock.random() * 0.4)), signal);
+      const usual = options.poll * (0.8 + clock.random() * 0.4);
+      await clock.sleep(Math.min(limit, Math.max(usual, pause)), signal);
       try {
         const snapshot = await readSnapshot(queue, signal);
-        failingSince = null;
+        reading.good();
         return snapshot;
       } catch (error) {
-        throwIfAborted(signal);
-        if (!(error instanceof AgentqError && error.retryable)) throw error;
-        failingSince ??= clock.monotonic();
-        if (clock.monotonic() - failingSince > UNREACHABLE_MS) throw error;
-        options.onProgress?.(`the origin can't be reached: ${error.message}; trying again`);
+        pause = reading.bear(error);
       }
     }
   };
@@ -160,25 +195,32 @@ export async function waitForTicket(
   };
   const watcher = createWatcher(queue, bounded);
   const next = createPoller(queue, bounded);
+  const landing = createPatience(bounded, isOfConnection);
   const say = createTeller(bounded);
   if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
   void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
   try {
     for (;;) {
-      const late = clock.monotonic() >= deadline;
-      if (
-        numberOf(snapshot.done) > ticket ||
-        (numberOf(snapshot.done) === ticket &&
-          (late || !await isUnfinished(queue, snapshot, options.signal)))
-      ) {
-        return await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+      let fresh: Snapshot | null = null;
+      let pause = 0;
+      try {
+        const late = clock.monotonic() >= deadline;
+        if (
+          numberOf(snapshot.done) > ticket ||
+          (numberOf(snapshot.done) === ticket &&
+            (late || !await isUnfinished(queue, snapshot, options.signal)))
+        ) {
+          return await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+        }
+        if (late) return null;
+        const turn = await watcher.turn(snapshot, { until: ticket });
+        say(turn, snapshot, ticket);
+        if (isProgress(turn)) fresh = await readSnapshot(queue, signal);
+        landing.good();
+      } catch (error) {
+        pause = landing.bear(error);
       }
-      if (late) return null;
-      const turn = await watcher.turn(snapshot, { until: ticket });
-      say(turn, snapshot, ticket);
-      snapshot = isProgress(turn)
-        ? await readSnapshot(queue, signal)
-        : await next(Math.max(0, deadline - clock.monotonic()));
+      snapshot = fresh ?? await next(Math.max(0, deadline - clock.monotonic()), pause);
     }
   } catch (error) {
     if (!timeUp.signal.aborted || options.signal.aborted) throw error;
@@ -258,23 +300,31 @@ export async function landQueue(
   };
   const watcher = createWatcher(queue, counting);
   const next = createPoller(queue, counting);
+  const landing = createPatience(counting, isOfConnection);
   const say = createTeller(options);
   for (;;) {
     const left = options.max === undefined ? undefined : options.max - count;
     if (left !== undefined && left <= 0) return { why: "max" };
-    const nothing = snapshot.unacked === 0 && !await isUnfinished(queue, snapshot, options.signal);
-    const turn: Turn = nothing
-      ? { why: "idle" }
-      : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
-    if (!options.watch) {
-      if (turn.why === "paused" || turn.why === "left") return turn;
-      if (turn.why === "idle") return { why: "idle" };
+    let fresh: Snapshot | null = null;
+    let pause = 0;
+    try {
+      const nothing = snapshot.unacked === 0 &&
+        !await isUnfinished(queue, snapshot, options.signal);
+      const turn: Turn = nothing
+        ? { why: "idle" }
+        : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
+      if (!options.watch) {
+        if (turn.why === "paused" || turn.why === "left") return turn;
+        if (turn.why === "idle") return { why: "idle" };
+      }
+      say(turn, snapshot, null);
+      throwIfAborted(options.signal);
+      if (isProgress(turn) && !nothing) fresh = await readSnapshot(queue, options.signal);
+      landing.good();
+    } catch (error) {
+      pause = landing.bear(error);
     }
-    say(turn, snapshot, null);
-    throwIfAborted(options.signal);
-    snapshot = isProgress(turn) && !nothing
-      ? await readSnapshot(queue, options.signal)
-      : await next();
+    snapshot = fresh ?? await next(Infinity, pause);
   }
 }
 

@@ -17,7 +17,7 @@ import type { LockEntry } from "./chain.ts";
 import { type Control, lockCommit, readControl } from "./control.ts";
 import type { NewCommit } from "./chain-commit.ts";
 import { NO_TIP } from "./messages.ts";
-import { pushOnce } from "./push.ts";
+import { faultOfPush, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 export interface LockOptions {
@@ -113,6 +113,7 @@ export async function acquireLock(
     commits: [made],
   });
   if (outcome === "lost") return null;
+  const fault = outcome === "unknown" ? faultOfPush(queue) : undefined;
   await queue.chains.remember("lock", made);
   const held = hold(queue, options, {
     head: made.oid,
@@ -124,7 +125,13 @@ export async function acquireLock(
     // Our id is this run's alone: an entry that names us can only stem from this push.
     try {
       const now = await readSnapshot(queue, signal);
-      if (!await held.exclusive(() => held.observe(now))) return null;
+      if (!await held.exclusive(() => held.observe(now))) {
+        // Nobody was faster where the server turned the push down and the lock is where it was.
+        if (fault && isTurnedDown(fault) && now.lockHead === snapshot.lockHead) {
+          throw turnedDown(fault);
+        }
+        return null;
+      }
     } catch (error) {
       await held.release(AbortSignal.abort());
       throw error;

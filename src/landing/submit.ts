@@ -136,7 +136,9 @@ export async function submit(
     }).catch(async (error) => {
       await alone;
       // Refused for good: there is nothing to come back to.
-      if (isAgentqError(error, "push-refused")) await submissions.forget([record]);
+      if (isAgentqError(error, "push-refused", "repository-foreign")) {
+        await submissions.forget([record]);
+      }
       throw error;
     });
   let ticket = await deliver(whenReady(queue, async () => {
