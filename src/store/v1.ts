@@ -151,13 +151,14 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     async enqueue(id, payload) {
       const { jsonPath } = pathsOf(id);
       assertUsableUmask(queueDir);
+      const before = versionOf(jsonPath);
       try {
         const tempPrefix = TEMP_PREFIX;
         await fsSafe.writeJsonDurableQueueEntry({ filePath: jsonPath, entry: payload, tempPrefix });
       } catch (error) {
         // It was published, and taken before fs-safe had looked at it again. It had not synced it yet.
         if (wasPublished(jsonPath, error)) syncDirectory(queueDir);
-        else throw unsure(jsonPath, error) ?? toTyped("write", jsonPath, error);
+        else throw unsure(jsonPath, before, error) ?? toTyped("write", jsonPath, error);
       }
     },
     async claim({ id, count = 1 } = {}) {
@@ -210,15 +211,22 @@ function wasPublished(path: string, error: unknown): boolean {
     typeof message === "string" && message.endsWith(`: ${path}`);
 }
 
+/** Which file is at a path, as far as it matters whether another has taken its place; null: none. */
+function versionOf(path: string): string | null {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? null : `${stat.dev}:${stat.ino}:${stat.mtimeNs}`;
+}
+
 /**
- * `commit-uncertain` where it can't be told whether the message was published: another file is in its
- * place, which a newer message of the id would be too, or the sync failed that makes it last.
+ * `commit-uncertain` where it can't be told whether the message was published: another file than `before` is
+ * there, and it isn't what fs-safe has put there (a newer message of the id wouldn't be either), or the sync
+ * failed that makes it last.
  */
-function unsure(path: string, error: unknown): AgentqError | null {
+function unsure(path: string, before: string | null, error: unknown): AgentqError | null {
   const { code, syscall, message } = error as Record<"code" | "syscall" | "message", unknown>;
   const replaced = code === "path-mismatch" || code === "symlink" || code === "not-file";
   const unsynced = errnoOf(error) !== null && (syscall === "fsync" || syscall === "fdatasync");
-  if (!replaced && !unsynced) return null;
+  if ((!replaced && !unsynced) || versionOf(path) === before) return null;
   return new AgentqError("commit-uncertain", `${path} may have been written: ${message}`, {
     cause: error,
     details: { path, ...(unsynced ? { errno: errnoOf(error) } : {}) },
