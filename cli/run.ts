@@ -11,7 +11,7 @@ import { expectMuchWork } from "../src/platform/jit.ts";
 import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
-import { codeAfterOutput, whenOutputCloses, writeOut } from "./output/write.ts";
+import { codeAfterOutput, hasAnswered, whenOutputCloses, writeOut } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
 import { resolveFlags, saysYes } from "./settings.ts";
 import { GLOBAL_FLAGS, STOPPED } from "./spec.ts";
@@ -44,6 +44,14 @@ async function help(argv: readonly string[]): Promise<number> {
   return 0;
 }
 
+/** Ended at once, by a second signal. */
+function cutOff(signal: string): AgentqError {
+  return new AgentqError("interrupted", `cut off by a second ${signal}`, {
+    hint: "Look at what was done before you run it again; messages it held come back in time.",
+    retryable: false,
+  });
+}
+
 /** Says what was done, or that nobody knows: not that a signal was in the way of it. */
 function tellsOutcome({ code, retryable }: AgentqError): boolean {
   return !retryable || OUTCOME_UNKNOWN.includes(code);
@@ -74,7 +82,10 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
   let signalExit = 0;
   for (const name of ["SIGINT", "SIGTERM"] as const) {
     process.on(name, () => {
-      if (signalExit !== 0) process.exit(SIGNAL_EXIT[name]);
+      if (signalExit !== 0) {
+        if (json && !hasAnswered()) printError(cutOff(name), { json, verbose });
+        process.exit(SIGNAL_EXIT[name]);
+      }
       signalExit = SIGNAL_EXIT[name];
       abort.abort(new AgentqError("interrupted", `stopped by ${name}`));
     });

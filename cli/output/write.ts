@@ -63,8 +63,16 @@ function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
   }
 }
 
+let answered = false;
+
+/** Whether anything has gone to standard output. */
+export function hasAnswered(): boolean {
+  return answered;
+}
+
 /** Text, or another program's bytes passed on. */
 export function writeOut(text: string | Uint8Array): void {
+  answered = true;
   outputFault(); // A stream that was closed takes anything.
   writeAll(1, text);
 }

@@ -1,7 +1,7 @@
 /** What Redis can do to its clients: each a typed error, no hang, and nothing lost that was acknowledged. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
@@ -212,8 +212,46 @@ describe("a Redis server that misbehaves", () => {
     mute.close();
   });
 
+  test("a script that runs for long is busy, missing replicas are no full disk", LONG, async () => {
+    const server = await startRedis({ config: ["lua-time-limit 10"] });
+    const backend = await open(`redis://127.0.0.1:${server.port}?timeout=300`);
+    await backend.create("q");
+    const args = ["-p", String(server.port), "eval", "while true do end", "0"];
+    const endless = spawn("redis-cli", args, { stdio: "ignore" });
+    await until(() => server.cli("ping").startsWith("BUSY"));
+    const busy = backend.enqueue("q", [{ data: bytes("x") }]);
+    await assert.rejects(busy, { code: "backend-busy", hint: /script/i, retryable: true });
+    server.cli("script", "kill");
+    await new Promise((resolve) => endless.once("exit", resolve));
+    server.cli("config", "set", "min-replicas-to-write", "1");
+    const alone = backend.enqueue("q", [{ data: bytes("x") }]);
+    await assert.rejects(alone, { code: "backend-unreachable", hint: /replicas/, retryable: true });
+    await backend.close();
+    await server.kill();
+  });
+
+  test("a password that the server doesn't ask for is told", LONG, async () => {
+    const server = await startRedis();
+    const told = async (url: string) => {
+      const backend = await open(url);
+      const warnings = await backend.warnings!();
+      await backend.close();
+      return warnings.join();
+    };
+    const host = `127.0.0.1:${server.port}`;
+    assert.match(await told(`redis://:w@${host}`), /the server asks for none/);
+    assert.match(await told(`redis://default:w@${host}`), /the server asks for none/);
+    assert.equal(await told(`redis://${host}`), "");
+    server.cli("acl", "setuser", "u", "on", ">w", "~*", "+@all");
+    assert.equal(await told(`redis://u:w@${host}`), "");
+    server.cli("acl", "setuser", "u", "-acl");
+    assert.equal(await told(`redis://u:w@${host}`), "");
+    await server.kill();
+  });
+
   test("an address that asks for what isn't there is a mistake, at once", LONG, async () => {
     const server = await startRedis();
+    const sentinel = await startRedis({ sentinel: true });
     const http = createHttpServer((_, answer) => answer.end("hello"));
     await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
     const { port } = http.address() as { port: number };
@@ -221,6 +259,11 @@ describe("a Redis server that misbehaves", () => {
       [`redis://127.0.0.1:${server.port}/99`, /no database of that number/],
       [`redis://127.0.0.1:${server.port}?cluster=1`, /is no node of a cluster/],
       [`redis://127.0.0.1:${server.port}?sentinel=m`, /is no sentinel/],
+      [`redis://127.0.0.1:${sentinel.port}?sentinel=m`, /the sentinels know no master "m"/],
+      [
+        `redis://127.0.0.1:${sentinel.port},127.0.0.1:1?sentinel=m`,
+        /the sentinels know no master "m"/,
+      ],
       [`redis://127.0.0.1:${port}`, /doesn't speak the protocol of Redis/],
     ];
     for (const [url, words] of mistakes) {
@@ -236,6 +279,18 @@ describe("a Redis server that misbehaves", () => {
       });
     }
     http.close();
+    await assert.rejects(open(`redis://127.0.0.1:${sentinel.port}?cluster=1`), {
+      code: "config-invalid",
+      message: /is no node of a cluster/,
+    });
+    const backend = await open(`redis://127.0.0.1:${sentinel.port}`);
+    for (
+      const ask of [() => backend.create("q"), () => backend.list(), () => backend.status("q")]
+    ) {
+      await assert.rejects(ask, { code: "config-invalid", message: /it is a sentinel/ });
+    }
+    await backend.close();
+    await sentinel.kill();
     await server.kill();
   });
 

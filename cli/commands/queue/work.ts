@@ -7,7 +7,7 @@ import {
 } from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
 import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
-import { AgentqError } from "../../../src/errors.ts";
+import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
 import { type Flags, STOPPED } from "../../spec.ts";
@@ -31,7 +31,10 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
         else context.progress.stream(new TextDecoder().decode(chunk));
       },
     });
-    await backend.status(queue); // A queue that isn't there is an error, not an empty one.
+    // A queue that isn't there is an error, not an empty one. What may pass the worker waits for.
+    await backend.status(queue).catch((error) => {
+      if (!isAgentqError(error) || !error.retryable) throw error;
+    });
     await warn(context, backend);
     const worker = startWorker(backend, queue, handler, {
       concurrency: Number(flags.concurrency),

@@ -19,6 +19,7 @@ import { redisReading } from "./reading.ts";
 import { recoverQueue } from "./recover.ts";
 import { remember } from "./remember.ts";
 import { serverRole } from "./role.ts";
+import { redisWarnings } from "./warnings.ts";
 import { OUTCOMES, read, receiptArguments, text, type Unreadable } from "./replies.ts";
 import * as life from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
@@ -193,17 +194,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       return recovered.flat();
     },
     failed: redisDeadLetters(run, role),
-    warnings: async () => {
-      // Users that may not ask aren't told.
-      const memory = await connection.info("memory").catch(() => "");
-      const limit = Number(/^maxmemory:(\d+)/m.exec(memory)?.[1] ?? 0);
-      const policy = /^maxmemory_policy:(\S+)/m.exec(memory)?.[1] ?? "";
-      if (limit === 0 || !policy.startsWith("allkeys-")) return [];
-      return [
-        `the server removes any key when memory is short (maxmemory-policy ${policy}): messages can ` +
-        "vanish, and queues look complete; set it to noeviction",
-      ];
-    },
+    warnings: () => redisWarnings(address, connection),
     close: () => connection.close(),
   };
 }

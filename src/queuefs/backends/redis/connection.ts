@@ -12,7 +12,15 @@ import { Cluster, type Command, Redis } from "ioredis";
 import { AgentqError, isAgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, Call, type CallHead, callKnown, callSource, carefulHead } from "./call.ts";
-import { callFault, connectFault, isFinal, isPassing, nothingOnReplica } from "./faults.ts";
+import { quoted } from "../../names.ts";
+import {
+  callFault,
+  connectFault,
+  isFinal,
+  isPassing,
+  NO_MASTER,
+  nothingOnReplica,
+} from "./faults.ts";
 import { saysReplica } from "./role.ts";
 import type { Script } from "./scripts/prelude.ts";
 import { whenWithoutTls } from "./without-tls.ts";
@@ -25,6 +33,8 @@ export interface RedisConnection {
   run(head: CallHead, queue: string, args: readonly Argument[]): Promise<Reply>;
   /** A section of what the server says about itself: `name:value` lines. */
   info(section: string): Promise<string>;
+  /** Whether the server takes any password of the user for right; null where the user may not ask. */
+  takesAnyPassword(user: string): Promise<boolean | null>;
   close(): Promise<void>;
 }
 
@@ -44,7 +54,7 @@ interface Client {
 export async function connectRedis(address: RedisAddress): Promise<RedisConnection> {
   const { label, timeoutMs } = address;
   const client = makeClient(address);
-  const link = watch(client, label, timeoutMs);
+  const link = watch(client, address);
   client.connect().catch(() => {}); // Reported by the error event.
   const stopLooking = address.tls === null ? () => {} : whenWithoutTls(address.hosts, link.fail);
   try {
@@ -117,6 +127,11 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
       }
     },
     info,
+    takesAnyPassword: async (user) => {
+      const ask = () => new Call("acl", ["getuser", user], { replyEncoding: "utf8" });
+      const reply = await call("acl", "", true, ask).catch(() => null);
+      return Array.isArray(reply) ? reply.flat().includes("nopass") : null;
+    },
     close: async () => {
       link.closing();
       limits.close();
@@ -182,16 +197,23 @@ function timeLimits(timeoutMs: number) {
 }
 
 /** Follows a client's state: `ready` waits for it, and fails early where waiting can't help. */
-function watch(client: Client, label: string, timeoutMs: number) {
+function watch(client: Client, { label, timeoutMs, master }: RedisAddress) {
   let last: Error | null = null;
+  let unknown = false;
   let closed = false;
   const waiting = new Set<() => void>();
   const wake = () => waiting.forEach((waiter) => waiter());
   const fail = (error: Error) => {
-    last = unwrap(error);
+    const noMaster = unknown && error.message.startsWith("All sentinels are unreachable");
+    last = noMaster ? new Error(`${NO_MASTER}${quoted(master!)}`) : unwrap(error);
+    unknown = false;
     wake();
   };
   client.on("error", fail);
+  // What each of them answered, before all are given up.
+  client.on("sentinelError", ({ message }) => {
+    unknown ||= /No such master|invalid reply: null/.test(message);
+  });
   client.on("ready", () => {
     last = null;
     wake();

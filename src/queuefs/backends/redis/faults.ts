@@ -35,6 +35,9 @@ const TLS =
 /** In place of a client's words, where a server turned out to speak plainly. */
 export const NO_TLS = "no TLS there";
 
+/** In place of a client's words, where sentinels answered that they don't know a master of that name. */
+export const NO_MASTER = "the sentinels know no master ";
+
 /** What no second attempt changes: the address asks for something that isn't there. */
 const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
   {
@@ -50,9 +53,20 @@ const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
     hint: "Name one below the server's setting databases (16 as a rule), or none.",
   },
   {
-    words: /cluster support disabled/,
+    words: /cluster support disabled|unknown command .cluster\b/i,
     what: "the server is no node of a cluster",
-    hint: "Leave out cluster=1.",
+    hint: "Leave out cluster=1; for a sentinel add sentinel=MASTER.",
+  },
+  {
+    words: /unknown command .evalsha\b/i,
+    what: "the server runs no scripts: it is a sentinel, or no Redis that can keep queues",
+    hint:
+      "Add sentinel=MASTER for a sentinel (their port is 26379 as a rule), or name the server itself.",
+  },
+  {
+    words: new RegExp(`^${NO_MASTER}`),
+    what: "",
+    hint: "Correct sentinel=MASTER: SENTINEL MASTERS tells which they watch.",
   },
   {
     words: /unknown command .sentinel\b/i,
@@ -93,7 +107,7 @@ export function isFinal(error: Error): boolean {
 function mistakeOf(error: Error, label: string): AgentqError | null {
   const found = MISTAKEN.find(({ words }) => words.test(error.message));
   if (found === undefined) return null;
-  return new AgentqError("config-invalid", `${label}: ${found.what}`, {
+  return new AgentqError("config-invalid", `${label}: ${found.what || firstLine(error)}`, {
     cause: error,
     hint: found.hint,
   });
