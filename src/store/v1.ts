@@ -9,7 +9,7 @@
  */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { AgentqError, type ErrorCode } from "../errors.ts";
+import { AgentqError, type ErrorCode, isAgentqError } from "../errors.ts";
 import { absolutePath, withoutLinks } from "../platform/directory.ts";
 import { errnoOf, ioError, syncDirectory } from "../platform/durable.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
@@ -163,11 +163,20 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     },
     async claim({ id, count = 1 } = {}) {
       const claims: V1Claim[] = [];
+      let fault: unknown;
       for (const next of id === undefined ? pending() : [id]) {
         if (claims.length >= count) break;
-        const claim = await load(next);
-        if (claim !== null) claims.push(claim);
+        try {
+          const claim = await load(next);
+          if (claim !== null) claims.push(claim);
+        } catch (error) {
+          fault ??= error;
+          // One that fs-safe doesn't take for a message of its own holds up nothing. What else went wrong
+          // does, but what was claimed before it has no way back and must be handed out.
+          if (!isAgentqError(error, "identity-changed")) break;
+        }
       }
+      if (claims.length === 0 && fault !== undefined) throw fault;
       return claims;
     },
     async ack(id) {

@@ -10,6 +10,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import filePromises from "node:fs/promises";
@@ -97,6 +98,35 @@ describe("the v1 backend", () => {
       filePromises.rename = rename;
     }
     assert.ok(!existsSync(path("full.json")));
+  });
+
+  test("hands out what it has claimed whatever the next is like, which holds up nothing", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    const path = (name: string) => join(root, "jobs", name);
+    const put = async (id: string, at: number) => {
+      await backend.enqueue("jobs", [{ id, data: bytes(id) }]);
+      utimesSync(path(`${id}.json`), at, at);
+    };
+    const ids = async (count: number) =>
+      (await backend.dequeue("jobs", { ...take, count })).map(({ id }) => id);
+    await put("a", 1);
+    // fs-safe doesn't take it for a message: it has a second name.
+    await put("linked", 2);
+    linkSync(path("linked.json"), join(root, "second"));
+    await put("b", 3);
+    assert.deepEqual(await ids(2), ["a", "b"]);
+    await assert.rejects(ids(1), refused("identity-changed"));
+    await put("c", 4);
+    // The dead letter of this name is there already, so that it can't become one.
+    await put("torn", 5);
+    writeFileSync(path("torn.json"), "{", { mode: 0o600 });
+    utimesSync(path("torn.json"), 5, 5);
+    writeFileSync(path("failed/torn.json"), "1", { mode: 0o600 });
+    assert.deepEqual(await ids(3), ["c"]);
+    rmSync(join(root, "second"));
+    assert.deepEqual(await ids(3), ["linked"]);
   });
 
   test("lists no payload that something else has taken the place of", async () => {

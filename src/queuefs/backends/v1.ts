@@ -123,11 +123,22 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
   const dequeue = async (name: string, count: number): Promise<Delivery[]> => {
     const queue = await open(name);
     const deliveries: Delivery[] = [];
+    // What is claimed has no way back, so what was taken before something failed is handed out.
+    const orTaken = async <T>(step: Promise<T>, failed: T): Promise<T> => {
+      try {
+        return await step;
+      } catch (error) {
+        if (deliveries.length === 0) throw error;
+        return failed;
+      }
+    };
     while (deliveries.length < count) {
       const want = count - deliveries.length;
-      const claims = await queue.claim({ count: want });
+      const claims = await orTaken(queue.claim({ count: want }), []);
+      // Those that can be handed out first.
+      claims.sort((a, b) => Number(a.unreadable !== null) - Number(b.unreadable !== null));
       for (const { id, payload, unreadable } of claims) {
-        if (unreadable !== null) await queue.fail(id);
+        if (unreadable !== null) await orTaken(queue.fail(id), undefined);
         else {deliveries.push({
             id,
             data: fromV1Payload(payload as Json),
