@@ -49,12 +49,12 @@ export function takeOldest(
   const claims: Claim[] = [];
   const passedOver = new Map<string, unknown>();
   while (claims.length < count && passedOver.size < MAX_PASSED_OVER) {
-    const want = count - claims.length;
-    const oldest = oldestPending(transaction.state, queue, want + passedOver.size)
-      .filter(([id]) => !passedOver.has(id));
-    if (oldest.length === 0) break;
-    const note = noteNow(owner);
+    const want = count - claims.length + passedOver.size;
+    const oldest = oldestPending(transaction.state, queue, want);
+    const note = oldest.length > passedOver.size ? noteNow(owner) : undefined;
+    const known = new Set(passedOver.keys());
     for (const [id, reference] of oldest) {
+      if (known.has(id)) continue;
       let claim: Claim;
       try {
         claim = take(transaction, queue, id, reference, note);
@@ -67,8 +67,10 @@ export function takeOldest(
       if (reason === null) claims.push(claim);
       else bury(transaction, claim.receipt, reason);
     }
+    if (oldest.length < want) break;
   }
-  for (const fault of passedOver.values()) if (claims.length === 0 && !lenient) throw fault;
+  const [fault] = passedOver.values();
+  if (fault !== undefined && claims.length === 0 && !lenient) throw fault;
   return claims;
 }
 
