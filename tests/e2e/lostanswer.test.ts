@@ -5,7 +5,13 @@ import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harne
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import { makeOrigin, type TestOrigin, tipOf, verifyCommand } from "./harness/origin.ts";
-import { type Fault, type FaultProxy, type ProxiedRequest, startProxy } from "./harness/proxy.ts";
+import {
+  type Fault,
+  type FaultProxy,
+  httpAnswer,
+  type ProxiedRequest,
+  startProxy,
+} from "./harness/proxy.ts";
 import { scenario } from "./harness/scenario.ts";
 import { webServer } from "./harness/transports.ts";
 
@@ -71,6 +77,55 @@ for (const fault of ["cut-after", "cut-half", "cut-before"] as const) {
     }
   });
 }
+
+const busy = httpAnswer("503 busy", "later", ["Retry-After: 0"]);
+const FAULTY: readonly (readonly [string, Fault])[] = [
+  ["cut in half", "cut-half"],
+  ["cut off", "cut-after"],
+  ["put off (503)", { answer: busy }],
+];
+for (const [how, fault] of FAULTY) {
+  scenario(`each read of a submit in turn is ${how}: it lands all the same`, async () => {
+    const reads = (request: ProxiedRequest) => !pushes(request);
+    const total = await countRequests(reads);
+    assert.ok(total >= 5, `refs, chains, what pushes can do: ${total}`);
+    for (let n = 0; n < total; n++) {
+      const { origin, proxy } = await proxied();
+      const agent = await prepared(origin);
+      proxy.decide = nth(n, fault, reads);
+      const result = await runJson(agent, ["submit", "--verify-cmd", verifyCommand(origin)]);
+      assert.deepEqual([result.ticket, result.outcome], [1, "landed"], `read ${n} was ${how}`);
+      proxy.stop();
+      checkLaws(origin);
+      assert.equal(results(origin).length, 2);
+    }
+  });
+}
+
+scenario(
+  "pushes that are answered with 503: told with the server's words, by doctor too",
+  async () => {
+    const { origin, proxy } = await proxied();
+    const agent = await prepared(origin);
+    const answer = httpAnswer("503 down", "closed until noon", ["Content-Type: text/plain"]);
+    proxy.decide = (request) => pushes(request) ? { answer } : "pass";
+    const turned = await run(agent, ["submit", "--json"]);
+    assert.equal(turned.status, 2);
+    const { code, message, details } = turned.json.error;
+    assert.deepEqual([code, details.status], ["server-error", 503]);
+    assert.match(message, /HTTP 503[^]*closed until noon/);
+    const doctor = await run(agent, ["doctor", "--json"]);
+    assert.equal(doctor.status, 1);
+    const push = doctor.json.checks.find(({ name }: { name: string }) => name === "push");
+    assert.equal(push.status, "fail");
+    assert.match(push.message, /HTTP 503[^]*closed until noon/);
+    proxy.decide = () => "pass";
+    const result = await runJson(agent, ["submit"]);
+    assert.deepEqual([result.ticket, result.outcome], [1, "landed"]);
+    proxy.stop();
+    checkLaws(origin);
+  },
+);
 
 scenario(
   "an enqueue whose answer and rereading are lost is found by the rerun: no second ticket",

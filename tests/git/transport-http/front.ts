@@ -134,10 +134,13 @@ function request(
 ): { asked: Omit<Asked, "nth">; length: number } | null {
   const [first = "", ...lines] = head.split("\r\n");
   const [method = "", url = ""] = first.split(" ");
-  const headers = new Map(lines.map((line) => {
+  const headers = new Map<string, string>();
+  for (const line of lines) {
     const colon = line.indexOf(":");
-    return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const;
-  }));
+    const name = line.slice(0, colon).toLowerCase();
+    const before = headers.has(name) ? `${headers.get(name)}, ` : "";
+    headers.set(name, before + line.slice(colon + 1).trim());
+  }
   if (headers.get("transfer-encoding") !== "chunked") {
     const length = Number(headers.get("content-length") ?? 0);
     if (rest.length < length) return null;
