@@ -65,7 +65,7 @@ interface Held {
 }
 
 export function createHttpClient(options: ClientOptions): HttpClient {
-  const idle = new Map<string, Held & { since: number }>();
+  const idle = new Map<string, Held & { until: number }>();
   /** Servers that closed a connection which they were to keep, without having used it twice. */
   const fickle = new Set<string>();
 
@@ -80,7 +80,7 @@ export function createHttpClient(options: ClientOptions): HttpClient {
     if (known) {
       // A close that has arrived by now is seen when the event loop has had its turn.
       if (!repeatable) await later(null);
-      const young = performance.now() - known.since < REUSE_MS;
+      const young = performance.now() < known.until;
       const usable = known.connection.usable();
       if (usable && young && (repeatable || known.served > 1)) return known;
       if (!usable && young) closed(url, known);
@@ -103,6 +103,7 @@ export function createHttpClient(options: ClientOptions): HttpClient {
       );
     }, options.totalMs);
     let handedOver = false;
+    let keepMs = REUSE_MS;
     let finished = false;
     const finish = (reusable: boolean) => {
       if (finished) return;
@@ -111,8 +112,8 @@ export function createHttpClient(options: ClientOptions): HttpClient {
       request.signal?.removeEventListener("abort", onAbort);
       const { origin } = request.url;
       if (reusable && connection.usable() && !fickle.has(origin)) {
-        const since = performance.now();
-        idle.set(origin, { connection, proxied, served: served + 1, since });
+        const until = performance.now() + keepMs;
+        idle.set(origin, { connection, proxied, served: served + 1, until });
       } else connection.destroy();
     };
     try {
@@ -134,6 +135,9 @@ export function createHttpClient(options: ClientOptions): HttpClient {
       const complete = await Promise.race([sending.then(() => true, () => false), later(false)]);
       const keep = complete && head.version === "1.1" &&
         !/\bclose\b/i.test(head.headers.get("connection") ?? "");
+      // Half of what the server says it will wait: it counts from earlier on than we do.
+      const waits = /\btimeout=(\d{1,6})/i.exec(head.headers.get("keep-alive") ?? "")?.[1];
+      if (waits !== undefined) keepMs = Math.min(REUSE_MS, Number(waits) * 500);
       const raw = bodyOf(connection, head, where, (reusable) => finish(reusable && keep));
       return { status: head.status, headers: head.headers, body: decoded(raw, head, where) };
     } catch (error) {

@@ -64,17 +64,14 @@ export function uploadsOver(
   }
 
   async function open(signal: AbortSignal | undefined): Promise<Session> {
-    const session = await askAgain(
-      () => openSession(dial, "git-upload-pack", version2, limits, signal),
-      signal,
-    );
+    const session = await openSession(dial, "git-upload-pack", version2, limits, signal);
     known = session.advertisement;
     return session;
   }
 
   /** Opens a connection and keeps it for the request that will follow. */
   async function look(signal: AbortSignal | undefined): Promise<Advertisement> {
-    const session = await open(signal);
+    const session = await askAgain(() => open(signal), signal);
     hold(session);
     return session.advertisement;
   }

@@ -11,6 +11,7 @@ import { openOrigin } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, PushOutcome } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir } from "../../helpers/git.ts";
+import { certificates } from "./certificates.ts";
 import { type Front, type Given, inChunks, serveFront, toTheEnd, whole } from "./front.ts";
 import { type GitServer, serveGit } from "./server.ts";
 
@@ -27,7 +28,7 @@ interface Setup {
   readonly pushes: () => number;
 }
 
-async function withFront(work: (setup: Setup) => Promise<void>): Promise<void> {
+async function withFront(work: (setup: Setup) => Promise<void>, secure = false): Promise<void> {
   const root = tempDir();
   const clone = makeRepo();
   const first = commit(clone, "first", { "a.txt": "a\n" });
@@ -35,8 +36,10 @@ async function withFront(work: (setup: Setup) => Promise<void>): Promise<void> {
   const bare = join(root, "repo.git");
   git(bare, "config", "http.receivepack", "true");
   const server = await serveGit(root);
-  const front = await serveFront(server.url);
-  const origin = await openOrigin(`${front.url}/repo.git`, { env: {} });
+  const tls = secure ? certificates() : undefined;
+  const front = await serveFront(server.url, tls);
+  const env: Record<string, string> = tls ? { GIT_SSL_CAINFO: join(tls.dir, "ca.pem") } : {};
+  const origin = await openOrigin(`${front.url}/repo.git`, { env });
   let count = 0;
   try {
     await work({
@@ -89,12 +92,14 @@ async function useAll({ origin, first, work, push, bare, pushes }: Setup, ms: nu
   assert.equal(git(bare, "fsck", "--full", "--strict"), "");
 }
 
-for (const close of [0, 30, 300]) {
-  test(`a server that closes each connection ${close} ms after its answer, unannounced`, () =>
-    withFront(async (setup) => {
-      setup.front.behave = (_asked, given) => ({ bytes: whole(given), close });
-      await useAll(setup, close === 30 ? 30 : 1);
-    }));
+for (const secure of [false, true]) {
+  for (const close of [0, 30, 300]) {
+    test(`a server that closes each connection ${close} ms after its answer, unannounced${secure ? ", TLS" : ""}`, () =>
+      withFront(async (setup) => {
+        setup.front.behave = (_asked, given) => ({ bytes: whole(given), close });
+        await useAll(setup, close === 30 ? 30 : 1);
+      }, secure));
+  }
 }
 
 test("the same from a proxy for plain http", async () => {
@@ -126,19 +131,21 @@ test("connections that are kept are used again, pushes included", () =>
     assert.equal(setup.front.connections, 1);
   }));
 
-test("a read that meets a close, or a reset, on a kept connection is asked on a new one", () =>
-  withFront(async ({ front, origin, first }) => {
-    // Closed at the moment at which the second request comes: no look beforehand can show it.
-    front.hangUp = (_head, nth) => nth > 1;
-    for (let i = 0; i < 4; i++) {
-      assert.equal((await origin.refs(["refs/heads/"])).refs.get("refs/heads/main"), first);
-      assert.equal((await origin.readCommits([first])).size, 1);
-    }
-    // It has shown that it keeps none: nothing more is tried on a kept one.
-    const before = front.connections;
-    await origin.refs(["refs/heads/"]);
-    assert.equal(front.connections, before + 1);
-  }));
+for (const secure of [false, true]) {
+  test(`a read that meets a close, or a reset, on a kept connection is asked on a new one${secure ? ", TLS" : ""}`, () =>
+    withFront(async ({ front, origin, first }) => {
+      // Closed at the moment at which the second request comes: no look beforehand can show it.
+      front.hangUp = (_head, nth) => nth > 1;
+      for (let i = 0; i < 4; i++) {
+        assert.equal((await origin.refs(["refs/heads/"])).refs.get("refs/heads/main"), first);
+        assert.equal((await origin.readCommits([first])).size, 1);
+      }
+      // It has shown that it keeps none: nothing more is tried on a kept one.
+      const before = front.connections;
+      await origin.refs(["refs/heads/"]);
+      assert.equal(front.connections, before + 1);
+    }, secure));
+}
 
 test("a push takes a connection that was used twice, and what became of it is unknown once", () =>
   withFront(async ({ front, push, origin, pushes }) => {

@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import http from "node:http";
 import net, { type AddressInfo, type Socket } from "node:net";
+import tls from "node:tls";
 
 export interface Asked {
   readonly method: string;
@@ -68,9 +69,12 @@ export function toTheEnd({ status, type, body }: Given): Buffer {
   ]);
 }
 
-export async function serveFront(backend: string): Promise<Front> {
+export async function serveFront(
+  backend: string,
+  secure?: { key: Buffer; cert: Buffer },
+): Promise<Front> {
   const sockets = new Set<Socket>();
-  const server = net.createServer((socket) => {
+  const serveSocket = (socket: Socket) => {
     front.connections++;
     sockets.add(socket);
     let data = Buffer.alloc(0);
@@ -111,10 +115,11 @@ export async function serveFront(backend: string): Promise<Front> {
       if (answer.close === 0) socket.end();
       else setTimeout(() => socket.end(), answer.close);
     }
-  });
+  };
+  const server = secure ? tls.createServer(secure, serveSocket) : net.createServer(serveSocket);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
   const front: Front = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http${secure ? "s" : ""}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked: [],
     connections: 0,
     behave: (_asked, given) => ({ bytes: whole(given) }),

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import type { Buffer } from "node:buffer";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import net, { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
 import { after, describe, test } from "node:test";
@@ -446,6 +448,60 @@ test("git daemon without receive-pack: a push is forbidden, reading is not", asy
       );
     });
   } finally {
+    await stop();
+  }
+});
+
+test("git://: what is cut off is read again, on a new connection, and an end to that", async () => {
+  const { port, stop } = await startDaemon(root);
+  const work = makeRepo();
+  const first = commit(work, "first");
+  git(root, "clone", "-q", "--bare", work, join(root, "cut.git"));
+  /** Bytes of the server that the connections pass on, one after the other. */
+  let limits: number[] = [];
+  let connections = 0;
+  const relay = net.createServer((client) => {
+    connections++;
+    let left = limits.shift() ?? Infinity;
+    const server = net.connect(port, "127.0.0.1");
+    client.on("error", () => {});
+    server.on("error", () => {});
+    client.on("close", () => server.destroy());
+    client.on("data", (chunk) => server.write(chunk));
+    server.on("data", (chunk: Buffer) => {
+      client.write(chunk.subarray(0, Math.min(left, chunk.length)));
+      if ((left -= chunk.length) < 0) client.end();
+    });
+    server.on("end", () => client.end());
+  });
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", () => resolve()));
+  const open = () =>
+    openOrigin(`git://127.0.0.1:${(relay.address() as AddressInfo).port}/cut.git`, { env: {} });
+  const read = async (...cuts: number[]) => {
+    limits = cuts;
+    connections = 0;
+    const origin = await open();
+    try {
+      return (await origin.refs(["refs/heads/"])).refs.get("refs/heads/main");
+    } finally {
+      origin.close();
+    }
+  };
+  try {
+    assert.equal(await read(), first);
+    assert.equal(connections, 1);
+    // In a length, in the first packet, behind it, in the list of what it can do, in the list of refs.
+    for (const cut of [2, 9, 14, 60, 200]) {
+      assert.equal(await read(cut), first, `cut at ${cut}`);
+      assert.equal(connections, 2, `cut at ${cut}`);
+    }
+    await assert.rejects(
+      read(60, 60, 60, 60),
+      (error) => isAgentqError(error, "protocol-error") && error.retryable,
+    );
+    assert.equal(connections, 4);
+  } finally {
+    relay.close();
     await stop();
   }
 });
