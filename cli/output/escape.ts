@@ -22,6 +22,11 @@ export function escapeLine(text: string): string {
   return escapeTerminal(text).replace(/\n/g, "\\n").replace(/\t/g, "\\t");
 }
 
+/** A name for a line of its own: {@link escapeLine}, and none at all is seen too. */
+export function shownName(name: string): string {
+  return name === "" ? '""' : escapeLine(name);
+}
+
 /** JSON in which nothing can act on a terminal, and which says the same. */
 export function safeJson(document: unknown): string {
   return JSON.stringify(document).replace(

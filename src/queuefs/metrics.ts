@@ -85,6 +85,16 @@ export function prometheusText(queues: readonly QueueMetrics[]): string {
   return `${lines.join("\n")}\n`;
 }
 
+/**
+ * The name as the format writes it. What a terminal would act on is percent-encoded, and so is %: other
+ * programs' queues may be called anything, and no two of them may look the same.
+ */
 function label(text: string): string {
-  return text.replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`);
+  return text.toWellFormed()
+    .replace(/[%\p{Cc}\p{Cf}\u2028\u2029]/gu, (char) => char === "\n" ? char : percent(char))
+    .replace(/[\\"\n]/g, (char) => char === "\n" ? "\\n" : `\\${char}`);
+}
+
+function percent(char: string): string {
+  return char === "%" ? "%25" : encodeURIComponent(char);
 }

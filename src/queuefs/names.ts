@@ -34,6 +34,11 @@ export function checkQueueName(name: string): string {
   return name;
 }
 
+/** True for a name that {@link checkQueueName} accepts. */
+export function isQueueName(name: string): boolean {
+  return queueNameProblem(name) === null;
+}
+
 function queueNameProblem(name: string): string | null {
   if (name === "") return "it is empty";
   const segments = name.split("/");

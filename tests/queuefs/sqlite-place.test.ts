@@ -4,10 +4,13 @@ import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   existsSync,
+  linkSync,
+  readdirSync,
   renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -231,5 +234,38 @@ process.exit();
     if (process.getuid?.() !== 0) return;
     const { stdout, stderr } = attempt("all");
     assert.match(stdout, /^backend-denied EACCES Check who owns the database/, stdout + stderr);
+  });
+});
+
+describe("a database with two names", () => {
+  test("is refused under either: each would have a log of its own", async () => {
+    const dir = tempDir();
+    const [a, b] = [join(dir, "a.db"), join(dir, "b.db")];
+    const first = sqliteBackend(a, { create: true });
+    await first.create("q");
+    linkSync(a, b);
+    for (const path of [a, b]) {
+      assert.throws(() => sqliteBackend(path), (error: unknown) => {
+        assert.ok(error instanceof AgentqError, String(error));
+        assert.equal(error.code, "identity-changed");
+        assert.match(error.message, /has 2 names/);
+        assert.match(error.hint, /-wal/);
+        return true;
+      });
+    }
+    // Nothing was written beside the other name, and whoever has it open goes on.
+    assert.deepEqual(readdirSync(dir).sort(), ["a.db", "a.db-shm", "a.db-wal", "b.db"]);
+    await first.enqueue("q", [{ data: new Uint8Array() }]);
+    unlinkSync(b);
+    const second = sqliteBackend(a);
+    assert.deepEqual(await second.status("q"), { pending: 1, processing: 0 });
+    await second.close();
+    await first.close();
+    // A symbolic link is no name of its own: the log lies beside what it leads to.
+    symlinkSync(a, b);
+    const third = sqliteBackend(b);
+    await third.enqueue("q", [{ data: new Uint8Array() }]);
+    assert.deepEqual(readdirSync(dir).sort(), ["a.db", "a.db-shm", "a.db-wal", "b.db"]);
+    await third.close();
   });
 });

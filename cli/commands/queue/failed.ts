@@ -2,6 +2,8 @@
 import type { DeadLetter, QueueBackend } from "../../../src/queuefs/contract.ts";
 import { messageDocument } from "../../../src/queuefs/payload.ts";
 import { AgentqError, isAgentqError } from "../../../src/errors.ts";
+import { isQueueName } from "../../../src/queuefs/names.ts";
+import { shownName } from "../../output/escape.ts";
 import type { CommandModule } from "../../spec.ts";
 import { milliseconds, printLines, withBackend } from "./common.ts";
 
@@ -23,15 +25,19 @@ function document(letter: DeadLetter) {
 
 export const ls: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
+    // Other programs' queues may have names that none of ours can have: nothing of ours is in those.
     const queues = name === undefined
-      ? [...await backend.list(), ...await backend.failed.left?.() ?? []]
+      ? [...(await backend.list()).filter(isQueueName), ...await backend.failed.left?.() ?? []]
       : [name];
     for (const queue of queues) {
       const letters = await backend.failed.list(queue);
       if (context.json) printLines(context, letters.map(document));
       else if (letters.length > 0) {
         const line = (letter: DeadLetter) =>
-          [letter.queue, letter.failedId, `${letter.attempts}x`, oneLine(letter.reason)].join("\t");
+          [
+            ...[letter.queue, letter.failedId, `${letter.attempts}x`].map(shownName),
+            oneLine(letter.reason),
+          ].join("\t");
         context.print(null, () => letters.map(line).join("\n"));
       }
     }
@@ -56,7 +62,7 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
     for (const { failed, reason } of left) context.progress.line(`${failed} stays: ${reason}`);
     context.print(
       { schema: "agentq.queue-retry/1", queue: name, retried, left },
-      () => retried.join("\n"),
+      () => retried.map(shownName).join("\n"),
     );
     return 0;
   });

@@ -9,7 +9,7 @@ import {
   printLines,
   withBackend,
 } from "./common.ts";
-import { safeJson } from "../../output/escape.ts";
+import { safeJson, shownName } from "../../output/escape.ts";
 import { writeOut } from "../../output/write.ts";
 
 type Run = CommandModule["run"];
@@ -51,7 +51,9 @@ export const ls: Run = (context, [path], flags) =>
     } else {
       context.print(
         null,
-        () => entries.map(({ name, isDirectory }) => isDirectory ? `${name}/` : name).join("\n"),
+        () =>
+          entries.map(({ name, isDirectory }) => `${shownName(name)}${isDirectory ? "/" : ""}`)
+            .join("\n"),
       );
     }
     return 0;

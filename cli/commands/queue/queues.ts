@@ -1,9 +1,11 @@
 /** `queue create|ls|rm|clear|size|status`: queues as wholes. */
 import { AgentqError } from "../../../src/errors.ts";
 import { noQueue } from "../../../src/queuefs/backends/shared.ts";
+import { isInTree } from "../../../src/queuefs/names.ts";
 import type { QueueBackend, QueueCounts } from "../../../src/queuefs/contract.ts";
 import type { Context } from "../../context.ts";
 import type { CommandModule, Flags } from "../../spec.ts";
+import { shownName } from "../../output/escape.ts";
 import { printLines, warn, withBackend } from "./common.ts";
 
 type Run = CommandModule["run"];
@@ -44,14 +46,17 @@ export const ls: Run = (context, [prefix], flags) =>
     const queues = await listed(backend, prefix);
     if (context.json) {
       printLines(context, queues.map((queue) => ({ schema: "agentq.queue-ls/1", queue })));
-    } else context.print(null, () => queues.join("\n"));
+    } else context.print(null, () => queues.map(shownName).join("\n"));
     return 0;
   });
 
 export const rm: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
     const removed = await backend.remove(name!);
-    context.print({ schema: "agentq.queue-rm/1", removed }, () => removed.join("\n"));
+    context.print(
+      { schema: "agentq.queue-rm/1", removed },
+      () => removed.map(shownName).join("\n"),
+    );
     return 0;
   });
 
@@ -88,10 +93,11 @@ export const status: Run = (context: Context, [name], flags: Flags) =>
 
 async function statusDocuments(backend: QueueBackend, name: string | undefined, all: boolean) {
   if (all) {
-    const names = name === undefined ? undefined : await listed(backend, name);
-    return [...await backend.statuses(names)].map(([queue, counts]) =>
-      statusDocument(counts, queue)
-    );
+    // Other programs' queues among them may have names that can't be asked for.
+    const every = [...await backend.statuses()];
+    const wanted = every.filter(([queue]) => name === undefined || isInTree(queue, name));
+    if (name !== undefined && wanted.length === 0) throw noQueue(name);
+    return wanted.map(([queue, counts]) => statusDocument(counts, queue));
   }
   if (name === undefined) throw new AgentqError("usage", "name a queue, or pass --all");
   return [statusDocument(await backend.status(name))];

@@ -6,7 +6,7 @@ import { madeThroughNothing } from "../../platform/directory.ts";
 import { errnoOf, ioError } from "../../platform/durable.ts";
 import { assertUsableUmask } from "../../platform/umask.ts";
 import { holdsStore } from "../../store/v2-marks.ts";
-import { checkQueueName, quoted } from "../names.ts";
+import { checkQueueName, isQueueName, quoted } from "../names.ts";
 
 /** The directory of a queue's dead letters, in the queue's own. */
 const FAILED = "failed";
@@ -108,13 +108,4 @@ export function below(directory: string, prefix: string): string[] {
 
 export function isV1Name(name: string): boolean {
   return name !== FAILED && isQueueName(name);
-}
-
-function isQueueName(name: string): boolean {
-  try {
-    checkQueueName(name);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -8,7 +8,7 @@ import type {
   Receipt,
   Settlement,
 } from "../../contract.ts";
-import { checkMessageId, checkQueueName, quoted } from "../../names.ts";
+import { checkMessageId, checkQueueName, isQueueName, quoted } from "../../names.ts";
 import { encodeEnvelope } from "../../payload.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, type CallHead, callHead } from "./call.ts";
@@ -187,7 +187,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     clear: async (queue) => Number(await run(queues.CLEAR, queue, [])),
     recover: async (queue, options = {}) => {
       const recovered = await Promise.all(
-        (queue === null ? await reading.list() : [queue]).map((each) =>
+        (queue === null ? (await reading.list()).filter(isQueueName) : [queue]).map((each) =>
           recoverQueue((script, args) => run(script, each, args), role, each, options)
         ),
       );

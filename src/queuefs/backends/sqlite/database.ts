@@ -11,7 +11,7 @@ import { AgentqError } from "../../../errors.ts";
 import { absolutePath, danglingLink } from "../../../platform/directory.ts";
 import { assertUsableUmask } from "../../../platform/umask.ts";
 import { sqliteFault } from "./faults.ts";
-import { type FileIdentity, identityOf, requireSame } from "./place.ts";
+import { type FileIdentity, identityOf, requireOneName, requireSame } from "./place.ts";
 import { isCurrent, isSomethingElse, migrate, missingTables } from "./schema.ts";
 
 export interface SqliteOptions {
@@ -55,6 +55,7 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
       makePrivate(path);
     }
     identity = identityOf(path);
+    requireOneName(path);
     db = new DatabaseSync(path);
     configure(db, label, busyTimeoutMs, options.create ?? false);
     // The database's own name: SQLite syncs its files, and the directory only for journals.

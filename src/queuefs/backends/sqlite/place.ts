@@ -21,6 +21,21 @@ export function identityOf(path: string): FileIdentity | null {
   return stat === undefined ? null : { dev: stat.dev, ino: stat.ino };
 }
 
+/**
+ * Throws `identity-changed` where the file has another name: SQLite keeps the log of what isn't in it yet
+ * beside the name that it was opened by, so that under two names there would be two databases, each of which
+ * writes over the other.
+ */
+export function requireOneName(path: string): void {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat?.isFile() || stat.nlink <= 1) return;
+  throw new AgentqError("identity-changed", `${path} has ${stat.nlink} names (hardlinks)`, {
+    hint:
+      "Remove the names that have no -wal beside them, or use a copy of file and log (cp, not ln or cp -l).",
+    details: { path, links: stat.nlink },
+  });
+}
+
 /** Throws `identity-changed` unless `path` still names the file that was opened. */
 export function requireSame(path: string, opened: FileIdentity): void {
   let now: FileIdentity | null;
