@@ -7,6 +7,7 @@ import {
   closeSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statfsSync,
@@ -59,6 +60,37 @@ describe("SQLite", () => {
       const again = sqliteBackend(file);
       assert.deepEqual(await again.status("q"), { pending: 0, processing: 0 });
       await again.close();
+    } finally {
+      spawnSync("umount", [dir]);
+    }
+  });
+
+  test("a disk that has room for no further file is full too", async () => {
+    const dir = join(tempDir(), "mount");
+    mkdirSync(dir);
+    // The directory, the database, its log: none is left for the log's shared memory.
+    const small = ["-t", "tmpfs", "-o", "size=4m,nr_inodes=5", "tmpfs", dir];
+    const mounted = spawnSync("mount", small);
+    assert.equal(mounted.status, 0, `this test mounts a small disk: ${mounted.stderr}`);
+    try {
+      const file = join(dir, "q.db");
+      const backend = sqliteBackend(file, { create: true });
+      await backend.create("q");
+      await backend.close();
+      let n = 0;
+      try {
+        for (;; n++) writeFileSync(join(dir, String(n)), "");
+      } catch {
+        // No more names.
+      }
+      assert.equal(await code(() => sqliteBackend(file)), "backend-full");
+      rmSync(join(dir, "0"));
+      assert.equal(await code(() => sqliteBackend(file)), "backend-full"); // Two are needed.
+      for (let i = 1; i < n; i++) rmSync(join(dir, String(i)));
+      const again = sqliteBackend(file);
+      assert.deepEqual(await again.status("q"), { pending: 0, processing: 0 });
+      await again.close();
+      assert.deepEqual(readdirSync(dir), ["q.db"]);
     } finally {
       spawnSync("umount", [dir]);
     }

@@ -5,7 +5,16 @@
  * The file is looked at by its name and never opened here: closing a second descriptor of it would drop
  * the locks that this process holds through SQLite.
  */
-import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  statfsSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { AgentqError } from "../../../errors.ts";
 
@@ -56,13 +65,33 @@ function changed(path: string, what: string, cause?: unknown): AgentqError {
   });
 }
 
-/** True where the disk that the file lies on has no room for what SQLite keeps beside a database. */
+/** True where the disk that the file lies on, or its user's quota, has no room for what SQLite keeps beside it. */
 export function isDiskFull(path: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < SHARED_MEMORY_BYTES;
+    if (bavail * bsize < SHARED_MEMORY_BYTES) return true;
   } catch {
-    return false;
+    // Trying tells.
+  }
+  return noRoomBeside(path) !== null;
+}
+
+/** ENOSPC or EDQUOT where no file can be made beside it: room for names and quotas are counted apart. */
+function noRoomBeside(path: string): string | null {
+  const probe = `${path}-probe-${process.pid}`;
+  let fd: number | undefined;
+  try {
+    fd = openSync(probe, "wx", 0o600);
+    writeSync(fd, new Uint8Array(SHARED_MEMORY_BYTES));
+    return null;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    return code === "ENOSPC" || code === "EDQUOT" ? code : null;
+  } finally {
+    if (fd !== undefined) {
+      closeSync(fd);
+      unlinkSync(probe);
+    }
   }
 }
 
@@ -85,7 +114,16 @@ export function whyNotOpened(path: string, cause: unknown): AgentqError | null {
     }
     accessSync(path, constants.R_OK | constants.W_OK);
     accessSync(dirname(path), constants.W_OK | constants.X_OK); // For the log beside it.
-    return null;
+    const full = noRoomBeside(path);
+    if (full === null) return null;
+    return new AgentqError(
+      "backend-full",
+      `${path}: the disk is full: there is no room for its log`,
+      {
+        cause,
+        details: { path, errno: full },
+      },
+    );
   } catch (error) {
     const { code = "", message } = error as NodeJS.ErrnoException;
     if (code !== "EACCES" && code !== "EPERM") return io(code, message);
