@@ -13,7 +13,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
 import { describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { storeBackend } from "../../src/queuefs/backends/store/backend.ts";
 import { queueFs } from "../../src/queuefs/control.ts";
 import { callerOwner } from "../../src/queuefs/owner.ts";
@@ -22,6 +24,8 @@ import { openStore } from "../../src/store/mod.ts";
 import type { StoreOptions } from "../../src/store/mod.ts";
 import { tempDir } from "../helpers/git.ts";
 
+const main = fileURLToPath(new URL("../../cli/main.ts", import.meta.url));
+const start = process.versions.deno === undefined ? [main] : ["run", "-A", "--no-check", main];
 const owner = callerOwner("test");
 const lease = { owner, leaseMs: 60_000 };
 const bytes = (text: string) => Buffer.from(text);
@@ -116,6 +120,9 @@ describe("queues on the store", () => {
     await assert.rejects(later.failed.retry("jobs", ["a"]), { code: "queue-not-found" });
     await assert.rejects(later.failed.list("never"), { code: "queue-not-found" });
     await assert.rejects(later.failed.prune("never"), { code: "queue-not-found" });
+    const words = ["queue", "failed", "ls", "--backend", `store:${root}`];
+    const { stdout } = spawnSync(process.execPath, [...start, ...words], { encoding: "utf8" });
+    assert.equal(stdout, "jobs\ta\t1x\tbroken\n");
     assert.equal(await later.failed.prune("jobs"), 1);
     assert.deepEqual(await later.failed.left!(), []);
     await assert.rejects(later.failed.list("jobs"), { code: "queue-not-found" });
