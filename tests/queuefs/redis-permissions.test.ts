@@ -1,6 +1,7 @@
 /** Users of Redis who may not run all commands: nothing is done by halves, and no message is in no list. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
@@ -103,6 +104,44 @@ describe("a user who may not run a command", () => {
     // Each is some operation's, so that the list in docs/queues.md is no longer than it has to be.
     assert.deepEqual(COMMANDS.filter((command) => !needed.has(command)), []);
   });
+
+  test(
+    "the commands that docs/queues.md lists are enough, and none is too many",
+    LONG,
+    async () => {
+      const docs = readFileSync(new URL("../../docs/queues.md", import.meta.url), "utf8");
+      const [, rules] = /ACL SETUSER NAME on >PASSWORD (~[^`]+)```/.exec(docs)!;
+      const listed = rules!.trim().split(/\s+/);
+      const attempt = async (words: string[]) => {
+        server.cli("acl", "setuser", "u", "reset", "on", ">p", ...words);
+        const failures: unknown[] = [];
+        for (const operate of Object.values(OPERATIONS)) {
+          const out = await fill();
+          const backend = await open("u:p@");
+          const all = [
+            () => operate(backend, out),
+            () => backend.status("q"),
+            () => backend.statuses(),
+            () => backend.complete(["q"]),
+            () => backend.list(),
+            () => backend.failed.list("q"),
+            () => backend.messages("q"),
+            () => backend.peek("q"),
+          ];
+          for (const one of all) await one().catch((error) => failures.push(error));
+          await backend.close();
+        }
+        return failures.filter((error) => !isAgentqError(error, "queue-not-found"));
+      };
+      assert.deepEqual(await attempt(listed), []);
+      // What a client may do without, or only some have to do.
+      const optional = ["+info", "+client|setname", "+select", "+eval"];
+      for (const word of listed.filter((each) => each[0] === "+" && !optional.includes(each))) {
+        const failures = await attempt(listed.filter((each) => each !== word));
+        assert.notEqual(failures.length, 0, `${word} isn't needed`);
+      }
+    },
+  );
 
   test("keys that it may not touch count too", LONG, async () => {
     const out = await fill();

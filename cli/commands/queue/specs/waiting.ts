@@ -99,7 +99,8 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
         kind: "seconds",
         value: "S",
         default: "0.2",
-        description: "pause before the second attempt; doubled each time, a minute at most",
+        description:
+          "pause before the second attempt, half of it at random; doubled each time, a minute at most",
       },
       {
         name: "job-timeout",
