@@ -129,6 +129,29 @@ describe("the v1 backend", () => {
     assert.deepEqual(await ids(3), ["linked"]);
   });
 
+  test("tells which of several messages are enqueued where it fails midway", async () => {
+    const backend = await openBackend(`v1:${tempDir()}`, { create: true });
+    await backend.create("jobs");
+    const { rename } = filePromises;
+    let left = 2;
+    filePromises.rename = async (from, to) => {
+      if (left-- > 0) return await rename(from, to);
+      throw Object.assign(new Error("ENOSPC: full, rename"), { code: "ENOSPC", syscall: "rename" });
+    };
+    try {
+      const all = ["a", "b", "c", "d"].map((id) => ({ id, data: bytes("1") }));
+      await assert.rejects(backend.enqueue("jobs", all), (error: AgentqError) => {
+        assert.equal(error.code, "io-error");
+        assert.match(error.message, /^2 of 4 messages are enqueued: /);
+        assert.deepEqual(error.details?.enqueued, ["a", "b"]);
+        return true;
+      });
+    } finally {
+      filePromises.rename = rename;
+    }
+    assert.deepEqual(await backend.status("jobs"), { pending: 2, processing: 0 });
+  });
+
   test("lists no payload that something else has taken the place of", async () => {
     const root = tempDir();
     const backend = await openBackend(`v1:${root}`, { create: true });

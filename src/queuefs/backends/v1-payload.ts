@@ -4,7 +4,8 @@
  * value, or couldn't be read back at all, is refused before anything is written.
  */
 import { Buffer } from "node:buffer";
-import { AgentqError } from "../../errors.ts";
+import { AgentqError, isAgentqError } from "../../errors.ts";
+import { readPlainFile } from "../../platform/plain-file.ts";
 import type { Json } from "../../store/mod.ts";
 import { bytesOf, textOf } from "../payload.ts";
 
@@ -83,4 +84,26 @@ function decimal(number: string): string {
   if (significant === "") return "0";
   const power = Number(exponent) - fraction.length + digits.length - significant.length;
   return `${number.startsWith("-") ? "-" : ""}${significant}e${power}`;
+}
+
+/** v1 has no commit for several: which of them are in the queue, for whoever tries again. */
+export function inPart(error: unknown, enqueued: readonly string[], all: number): unknown {
+  if (!isAgentqError(error)) return error;
+  const { code, message, hint, details } = error;
+  return new AgentqError(code, `${enqueued.length} of ${all} messages are enqueued: ${message}`, {
+    cause: error,
+    hint,
+    details: { ...details, enqueued },
+  });
+}
+
+/** What a message's file holds, or null where that is no JSON or the file is none that v1 would read. */
+export function readJson(path: string, alias?: string): Uint8Array | null {
+  const limit = MAX_FILE_BYTES;
+  const bytes = readPlainFile(path, alias === undefined ? { limit } : { limit, alias });
+  try {
+    return bytes && fromV1Payload(JSON.parse(new TextDecoder().decode(bytes)) as Json);
+  } catch {
+    return null;
+  }
 }

@@ -36,7 +36,7 @@ import {
   refuseLink,
   requireDirectory,
 } from "./v1-directories.ts";
-import { fromV1Payload, MAX_FILE_BYTES, toV1Payload } from "./v1-payload.ts";
+import { fromV1Payload, inPart, MAX_FILE_BYTES, readJson, toV1Payload } from "./v1-payload.ts";
 
 const LEASE = "v1";
 /** The queue that is the directory itself, where the directory's name can't be a queue's. */
@@ -171,8 +171,16 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
         payload: toV1Payload(data),
       }));
       const queue = await open(name);
-      for (const { id, payload } of rows) await queue.enqueue(id, payload);
-      return rows.map(({ id }) => id);
+      const enqueued: string[] = [];
+      for (const { id, payload } of rows) {
+        try {
+          await queue.enqueue(id, payload);
+        } catch (error) {
+          throw enqueued.length === 0 ? error : inPart(error, enqueued, rows.length);
+        }
+        enqueued.push(id);
+      }
+      return enqueued;
     },
     dequeue: (name, { count = 1 }) => dequeue(name, count),
     // v1 has no commit for both: one after the other.
@@ -250,15 +258,4 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     },
     close: async () => {},
   };
-}
-
-/** What a message's file holds, or null where that is no JSON or the file is none that v1 would read. */
-function readJson(path: string, alias?: string): Uint8Array | null {
-  const limit = MAX_FILE_BYTES;
-  const bytes = readPlainFile(path, alias === undefined ? { limit } : { limit, alias });
-  try {
-    return bytes && fromV1Payload(JSON.parse(new TextDecoder().decode(bytes)) as Json);
-  } catch {
-    return null;
-  }
 }
