@@ -345,9 +345,11 @@ for (const [name, make] of Object.entries(places)) {
         const outcome = await push([{ ref: "refs/heads/main", old: first, new: second }]).catch(
           (error) => error,
         );
+        // It hangs up in the middle: its words, and what became of the last bytes, may go with that.
         assert.ok(
-          outcome.status === "refused" || isAgentqError(outcome, "origin-unreachable"),
-          String(outcome),
+          ["refused", "unknown"].includes(outcome.status) ||
+            isAgentqError(outcome, "origin-unreachable"),
+          JSON.stringify(outcome),
         );
         assert.equal(git(bare, "rev-parse", "main"), first);
       },
