@@ -199,6 +199,23 @@ describe("a Redis server that misbehaves", () => {
     },
   );
 
+  test("sentinels that ask for a password say so, of theirs", LONG, async () => {
+    const sentinel = await startRedis({
+      sentinel: true,
+      config: ["requirepass right"],
+      cliArgs: ["-a", "right", "--no-auth-warning"],
+    });
+    const url = `redis://127.0.0.1:${sentinel.port}?sentinel=m&timeout=600000`;
+    for (
+      const env of [{}, { AGENTQ_REDIS_SENTINEL_PASSWORD: "wrong" }] as Record<string, string>[]
+    ) {
+      await assert.rejects(open(url, env), { code: "backend-denied", hint: /SENTINEL_PASSWORD/ });
+    }
+    const known = open(url, { AGENTQ_REDIS_SENTINEL_PASSWORD: "right" });
+    await assert.rejects(known, { code: "config-invalid", message: /no master "m"/ });
+    await sentinel.kill();
+  });
+
   test("nothing listens, a host that is none, and a server that never answers", LONG, async () => {
     const port = await freePort();
     assert.equal(await code(open(`redis://127.0.0.1:${port}?timeout=1000`)), "backend-unreachable");

@@ -20,6 +20,7 @@ import {
   isPassing,
   NO_MASTER,
   nothingOnReplica,
+  SENTINELS_SAY,
 } from "./faults.ts";
 import { saysReplica } from "./role.ts";
 import type { Script } from "./scripts/prelude.ts";
@@ -244,10 +245,18 @@ function watch(client: Client, { label, timeoutMs, master }: RedisAddress) {
   return { ready, closing, fail, isReady: () => !closed && client.status === "ready" };
 }
 
-/** A cluster says "failed to refresh slots" and keeps the reason inside. */
+/**
+ * A cluster says "failed to refresh slots" and keeps the reason inside; of sentinels the last one's answer
+ * stands at the end, which counts where no second attempt changes it.
+ */
 function unwrap(error: Error): Error {
   const { lastNodeError } = error as { lastNodeError?: unknown };
-  return lastNodeError instanceof Error ? lastNodeError : error;
+  if (lastNodeError instanceof Error) return lastNodeError;
+  const [, last] = /^All sentinels are unreachable.* Last error: (.+)$/s.exec(error.message) ?? [];
+  if (last === undefined) return error;
+  const answer = new Error(last);
+  if (!isFinal(answer)) return error;
+  return /^(NOAUTH|WRONGPASS)/.test(last) ? new Error(`${last} (${SENTINELS_SAY})`) : answer;
 }
 
 function makeClient(address: RedisAddress): Client {

@@ -38,6 +38,9 @@ export const NO_TLS = "no TLS there";
 /** In place of a client's words, where sentinels answered that they don't know a master of that name. */
 export const NO_MASTER = "the sentinels know no master ";
 
+/** After a client's words, where it is the sentinels that ask for a password. */
+export const SENTINELS_SAY = "say the sentinels";
+
 /** What no second attempt changes: the address asks for something that isn't there. */
 const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
   {
@@ -136,7 +139,15 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
     );
   }
   if (error !== null && isDenied(error)) {
-    return new AgentqError("backend-denied", `${label}: ${firstLine(error)}`, { cause: error });
+    return new AgentqError("backend-denied", `${label}: ${firstLine(error)}`, {
+      cause: error,
+      ...(error.message.includes(SENTINELS_SAY)
+        ? {
+          hint:
+            "Give their password in AGENTQ_REDIS_SENTINEL_PASSWORD: they have one of their own.",
+        }
+        : {}),
+    });
   }
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
   const cut = error !== null && label.startsWith("redis:") && /ECONNRESET|clos/i.test(why);
