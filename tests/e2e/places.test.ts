@@ -44,6 +44,7 @@ scenario("without a home what needs none works; the rest says what to name", asy
     const args of [
       ["queue", "create", "jobs", "--backend", elsewhere],
       ["queue", "work", "jobs", "--until-empty", "--backend", elsewhere, "--", "true"],
+      ["queue", "metrics", "--backend", elsewhere],
       ["status"],
       ["merge-tree", commit, commit],
     ]

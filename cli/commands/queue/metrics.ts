@@ -1,10 +1,14 @@
 /** `queue metrics`: gauges from one backend snapshot, counters from the workers' files. */
-import { metricsDirectory, readAllMetrics } from "../../../src/queuefs/metrics-files.ts";
-import { prometheusText, type QueueMetrics } from "../../../src/queuefs/metrics.ts";
+import { readAllMetrics } from "../../../src/queuefs/metrics-files.ts";
+import { emptyMetrics, prometheusText, type QueueMetrics } from "../../../src/queuefs/metrics.ts";
 import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 import { printLines, warn, withBackend } from "./common.ts";
+import { countersOf } from "./counters.ts";
+
+const countedIn = (directory: string | null) =>
+  directory === null ? emptyMetrics() : readAllMetrics(directory);
 
 export function metrics(
   context: Context,
@@ -17,7 +21,7 @@ export function metrics(
     const queues: QueueMetrics[] = [...counts].map(([queue, each]) => ({
       queue,
       counts: each,
-      workers: readAllMetrics(metricsDirectory(context.stateDirectory, backend.label, queue)),
+      workers: countedIn(countersOf(context, backend.label, queue)),
     }));
     if (flags.prometheus === true) {
       writeOut(prometheusText(queues));

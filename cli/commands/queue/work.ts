@@ -1,10 +1,6 @@
 /** `queue work`: any program as the handler of a queue's messages. */
 import { commandHandler } from "../../../src/queuefs/command-handler.ts";
-import {
-  metricsDirectory,
-  type MetricsFile,
-  openMetricsFile,
-} from "../../../src/queuefs/metrics-files.ts";
+import { openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
 import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError, isAgentqError } from "../../../src/errors.ts";
@@ -12,6 +8,7 @@ import type { Context } from "../../context.ts";
 import { writeOut } from "../../output/write.ts";
 import { type Flags, STOPPED } from "../../spec.ts";
 import { milliseconds, warn, withBackend } from "./common.ts";
+import { countersOf } from "./counters.ts";
 
 const TICK_MS = 1000;
 
@@ -44,9 +41,11 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       untilEmpty: flags["until-empty"] === true,
       onEvent: (event) => report(context, event),
     });
-    const file = metricsFile(context, backend.label, queue, worker.owner);
+    // Without a state directory what a worker counts goes with it.
+    const counters = countersOf(context, backend.label, queue);
+    const file = counters === null ? null : openMetricsFile(counters, worker.owner);
     const tick = setInterval(() => {
-      file.save(worker.metrics);
+      file?.save(worker.metrics);
       const { processed, failed_count } = worker.metrics;
       context.progress.update(
         `${queue}: ${processed} done, ${failed_count} failed, ${worker.held()} at work`,
@@ -60,7 +59,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       await worker.done;
     } finally {
       clearInterval(tick);
-      file.save(worker.metrics);
+      file?.save(worker.metrics);
       context.signal.removeEventListener("abort", stop);
     }
     if (context.json) {
@@ -73,17 +72,6 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
     }
     return context.signal.aborted ? STOPPED : 0;
   }, { long: true });
-}
-
-/** Without a state directory what a worker counts goes with it. */
-function metricsFile(context: Context, label: string, queue: string, owner: string): MetricsFile {
-  let state: string;
-  try {
-    state = context.stateDirectory;
-  } catch {
-    return { save: () => {} };
-  }
-  return openMetricsFile(metricsDirectory(state, label, queue), owner);
 }
 
 /** What a person watching wants to know: what went wrong, and what was taken over. */
