@@ -19,7 +19,6 @@ import {
   submissionsOrNull,
   workingRepository,
 } from "../landing.ts";
-import { isOutOfReach } from "../offline.ts";
 import { describeStatus, describeSubmissions } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
@@ -31,6 +30,7 @@ export async function run(
   let kept: EntryCache | undefined;
   const session = await openSession(context, (origin) => kept = keptEntries(context, origin))
     .catch(async (error) => {
+      const { isOutOfReach } = await import("../offline.ts");
       throw isOutOfReach(error) ? await withSubmissions(context, error) : error;
     });
   const { queue, snapshot, origin } = session;
