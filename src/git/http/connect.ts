@@ -90,7 +90,8 @@ function tunnel(
         return;
       }
       const status = /^HTTP\/1\.[01] (\d{3})/.exec(answer.toString("latin1", 0, 64))?.[1];
-      if (status === "407") {
+      // tinyproxy says 401 where 407 is meant: nobody but the proxy can answer here.
+      if (status === "407" || status === "401") {
         return settle(
           new AgentqError("auth-required", `${proxyName} asks for a user name and password.`, {
             hint: "Put them into the proxy's url (http.proxy or https_proxy).",

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawn } from "node:child_process";
+import net, { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { isAgentqError } from "../../../src/errors.ts";
@@ -148,6 +149,23 @@ for (
     await refused("http_proxy", read({}, { http_proxy: value }, http));
     await refused("https_proxy", read({}, { https_proxy: value }, https));
     await refused("ALL_PROXY", read({}, { ALL_PROXY: value }, https));
+  });
+}
+
+for (const status of [401, 407]) {
+  test(`a proxy that answers a tunnel with ${status} wants a password`, async () => {
+    const proxy = net.createServer((socket) => {
+      socket.on("error", () => {});
+      socket.once("data", () => socket.end(`HTTP/1.1 ${status} x\r\n\r\n`));
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", () => resolve()));
+    const { port } = proxy.address() as AddressInfo;
+    const env = { https_proxy: `http://me:${SECRET}@127.0.0.1:${port}` };
+    await assert.rejects(
+      read({}, env, "https://127.0.0.1:1/x.git"),
+      (error) => isAgentqError(error, "auth-required") && /proxy/.test(error.message),
+    );
+    proxy.close();
   });
 }
 
