@@ -11,6 +11,7 @@ import type { Readable } from "node:stream";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { nodeChildProcess } from "./builtins.ts";
 import { abortReason } from "./clock.ts";
+import { restoreVariables } from "./raw-environment.ts";
 
 export interface CommandOptions {
   readonly cwd: string;
@@ -91,7 +92,8 @@ export function notStarted(program: string, cause: unknown): AgentqError {
  * @throws `command-not-started` when the shell or wrapper can't be run here; the abort reason
  */
 export function runCommand(command: string, options: CommandOptions): Promise<CommandResult> {
-  const words = [...(options.wrapper ?? []), "sh", "-c", WATCHED, "sh", command];
+  const script = restoreVariables(options.env ?? {}) + command;
+  const words = [...(options.wrapper ?? []), "sh", "-c", WATCHED, "sh", script];
   const { signal } = options;
   if (signal?.aborted) return Promise.reject(abortReason(signal));
   const started = performance.now();

@@ -1,5 +1,8 @@
 /** Where a queue's answers go and its messages come from: closed, full, gone, a directory. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { tempDir } from "../helpers/git.ts";
 import { makeAgent, run, runJson } from "./harness/agent.ts";
 import { makeOrigin } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
@@ -84,4 +87,21 @@ scenario("standard input that is closed or a directory holds no message", async 
     });
     assert.equal(pairs.status, status, pairs.stderr);
   }
+});
+
+scenario("a program's environment is what it would be without a worker in between", async () => {
+  const { queue } = await queueOf("a");
+  // A byte that is no text, the character that it reads as, a newline at the end.
+  const odd =
+    `V="$(printf "a'\\377")" W="$(printf 'b\\357\\277\\275')" X="$(printf 'c\\377\\n.')"; ` +
+    `export V W X="\${X%.}"; exec "$@"`;
+  const file = join(tempDir(), "out");
+  const program = ["sh", "-c", `printf "%s|%s|%s" "$V" "$W" "$X" > ${file}`];
+  const { stderr } = await queue(["work", "jobs", "--until-empty", "--", ...program], [
+    "sh",
+    "-c",
+    odd,
+    "sh",
+  ]);
+  assert.equal(readFileSync(file).toString("hex"), "6127ff7c62efbfbd7c63ff0a", stderr);
 });
