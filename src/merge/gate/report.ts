@@ -1,6 +1,6 @@
 /** What the gate tells whoever has to mend a candidate. */
 import { Buffer } from "node:buffer";
-import { shellPath, shownPath, shownSentence } from "../../git/path-quote.ts";
+import { quotePath, shellPath, shownPath, shownSentence } from "../../git/path-quote.ts";
 import type { Oid } from "../../git/types.ts";
 import type { Loss, Remedy } from "./loss.ts";
 import { linesOfText } from "./texts.ts";
@@ -13,6 +13,8 @@ const SHOWN = 50;
 const QUOTED_OF_PATH = 5;
 const QUOTED = 40;
 const WIDTH = 120;
+/** For so many paths of each kind there is advice. */
+const ADVISED = 8;
 
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
@@ -102,53 +104,75 @@ function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Lo
   ];
   const ofParent = (parent: 1 | 2): number => parent === 1 ? 1 : merge.sides.length;
   for (const parent of [1, 2] as const) {
-    const from = (remedy: Remedy): string[] =>
-      losses.filter((loss) => loss.parent === parent && loss.remedy === remedy)
-        .map(({ path }) => path);
+    const from = (remedy: Remedy): Loss[] =>
+      losses.filter((loss) => loss.parent === parent && loss.remedy === remedy);
     const n = ofParent(parent);
-    const whole = from("take");
     // What came before the last parent of an octopus is no commit.
     if (parent === 1 && merge.sides.length > 2) continue;
-    if (whole.length > 0) {
-      lines.push(
-        `  Only parent ${n} changed it, take it whole: git checkout ${at}^${n} -- ${names(whole)}`,
-      );
-    }
-    const kept = from("keep");
-    if (kept.length > 0) {
-      lines.push(
-        `  Parent ${n} changed it, and parent ${ofParent(parent === 1 ? 2 : 1)} deleted it: ` +
-          `git checkout ${at}^${n} -- ${names(kept)} keeps it changed, --drop ${
-            kept.length === 1 ? names(kept) : "PATH"
-          } keeps it deleted.`,
-      );
-    }
-    const gone = from("remove");
-    if (gone.length > 0) lines.push(`  Parent ${n} deleted it: git rm -r -- ${names(gone)}`);
-    const edits = losses.filter((loss) =>
-      loss.parent === parent && loss.remedy === "edit" && loss.kind === "text"
+    lines.push(
+      ...eachOf(
+        from("take"),
+        `Only parent ${n} changed it, take it whole: `,
+        ({ path }) => `git checkout ${at}^${n} -- ${pathspec(path)}`,
+      ),
+      ...eachOf(
+        from("keep"),
+        `Parent ${n} changed it, and parent ${ofParent(parent === 1 ? 2 : 1)} deleted it: `,
+        ({ path }) =>
+          `git checkout ${at}^${n} -- ${pathspec(path)} keeps it changed, ` +
+          `--drop=${shellPath(droppable(path))} keeps it deleted.`,
+      ),
+      ...eachOf(
+        from("remove"),
+        `Parent ${n} deleted it: `,
+        ({ path }) => `git rm -r -- ${pathspec(path)}`,
+      ),
     );
-    for (const { path, blob } of edits) {
-      if (blob === undefined) continue;
-      lines.push(
-        `  Parent ${n} has it under another name: edit ${names([path])} so that what is missing ` +
-          `stands there too; git show ${short(blob)} has it.`,
-      );
-    }
-    const both = edits.filter(({ blob }) => blob === undefined).map(({ path }) => path);
-    if (both.length > 0) {
-      lines.push(
-        `  Both sides changed it: edit ${names(both)} so that what is missing stands there too; ` +
-          `git show ${at}^${n}:${both.length === 1 ? names(both) : "PATH"} has it.`,
-      );
-    }
+    const edits = from("edit").filter(({ kind }) => kind === "text");
+    lines.push(
+      ...eachOf(
+        edits.filter(({ blob }) => blob !== undefined),
+        `Parent ${n} has it under another name: `,
+        ({ path, blob }) =>
+          `edit ${shellPath(path)} so that what is missing stands there too; ` +
+          `git show ${short(blob!)} has it.`,
+      ),
+      ...eachOf(
+        edits.filter(({ blob }) => blob === undefined),
+        `Both sides changed it: `,
+        ({ path }) =>
+          `edit ${shellPath(path)} so that what is missing stands there too; ` +
+          `git show ${at}^${n}:${shellPath(path)} has it.`,
+      ),
+    );
   }
   return lines;
 }
 
-/** Paths for a command line; `PATH` where they are too many. */
-const names = (paths: readonly string[]): string =>
-  paths.length <= 8 ? paths.map(shellPath).join(" ") : "PATH";
+/** One advice for each of some paths, complete to be copied; of very many paths for the first ones. */
+function eachOf(
+  losses: readonly Loss[],
+  why: string,
+  advice: (loss: Loss) => string,
+): string[] {
+  const lines = losses.slice(0, ADVISED).map((loss) => `  ${why}${advice(loss)}`);
+  if (losses.length > ADVISED) {
+    lines.push(
+      `  … and ${losses.length - ADVISED} more like it: --json has all paths, as \`files\`.`,
+    );
+  }
+  return lines;
+}
+
+/** A path for git's command line: what git would take for a pattern is marked as a name. */
+const pathspec = (path: string): string =>
+  shellPath(/^:|[*?[\\]/.test(path) ? `:(literal)${path}` : path);
+
+/** A path as `--drop` takes it for that path alone: no glob is meant by what stands between double quotes. */
+function droppable(path: string): string {
+  const quoted = quotePath(path);
+  return /^"|[*?[\\]/.test(path) && !quoted.startsWith('"') ? `"${quoted}"` : path;
+}
 
 /** A line of a file: what isn't text in it, or acts on a terminal, as escapes. */
 function quoted(line: Uint8Array): string {

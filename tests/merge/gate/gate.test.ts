@@ -75,10 +75,10 @@ describe("the gate refuses", () => {
     assert.equal(verdict.reason, "a merge on the branch was refused");
     assert.deepEqual(verdict.files, ["added.ts", "both.ts", "old.ts", "theirs.ts"]);
     assert.match(verdict.report, /--drop PATH/);
-    assert.match(
-      verdict.report,
-      /take it whole: git checkout [0-9a-f]{12}\^2 -- added\.ts theirs\.ts$/m,
-    );
+    for (const name of ["added", "theirs"]) {
+      const line = `take it whole: git checkout [0-9a-f]{12}\\^2 -- ${name}\\.ts$`;
+      assert.match(verdict.report, new RegExp(line, "m"));
+    }
     assert.match(verdict.report, /git rm -r -- old\.ts$/m);
     assert.match(verdict.report, /edit both\.ts so that .*git show [0-9a-f]{12}\^2:both\.ts /);
   });

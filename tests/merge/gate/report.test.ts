@@ -1,7 +1,7 @@
 /** What the gate's report says: names that would forge lines, and the way back from each kind of loss. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { quotePath, shownPath, shownSentence, unquotePath } from "../../../src/git/path-quote.ts";
@@ -81,7 +81,7 @@ describe("the way back", () => {
     const { report } = refused(dir);
     assert.match(
       report,
-      /Parent 1 changed it, and parent 2 deleted it: git checkout [0-9a-f]{12}\^1 -- f keeps it changed, --drop f keeps it deleted\./,
+      /Parent 1 changed it, and parent 2 deleted it: git checkout [0-9a-f]{12}\^1 -- f keeps it changed, --drop=f keeps it deleted\./,
     );
     assert.doesNotMatch(report, /Only parent/);
   });
@@ -110,7 +110,7 @@ describe("the way back", () => {
   });
 });
 
-test("names are given so that a shell takes them", () => {
+describe("names are given so that a shell and git take them, each in a command of its own", () => {
   const names = [
     "plain.txt",
     "with a blank",
@@ -120,17 +120,78 @@ test("names are given so that a shell takes them", () => {
     "-dash",
     "é",
     "a\tb",
+    "app/[id]/page.tsx",
+    "app/(group)/page.tsx",
+    "star*.txt",
+    "starring.txt",
+    ":(top)x",
+    "{a},%25",
+    "~tilde~",
+    "back\\slash",
   ];
-  const base = Object.fromEntries(names.map((name) => [name, "old words here\n"]));
-  const hers = Object.fromEntries(names.map((name) => [name, "ada wrote other words\n"]));
-  const dir = apart(base, hers, { own: "his\n" });
-  merge(dir, [], base);
-  const { report, files } = refused(dir);
-  assert.equal(files.length, names.length);
-  const take = /take it whole: (git checkout .*)$/m.exec(report)![1]!;
-  const run = spawnSync("bash", ["-c", take], { cwd: dir, encoding: "utf8" });
-  assert.equal(run.status, 0, run.stderr);
-  for (const name of names) {
-    assert.equal(readFileSync(join(dir, name), "utf8"), "ada wrote other words\n", name);
-  }
+  const all = (data: (name: string) => string): Files =>
+    Object.fromEntries(names.map((name) => [name, data(name)]));
+  const old = (name: string) => `old words here\n${name} has more below\n`;
+  const base = all(old);
+  const hers = all(() => "ada wrote other words\n");
+  /** Runs what the report advises for the first paths, drops these, and asks again. */
+  const follow = (dir: string, advice: RegExp, done: (name: string) => void): void => {
+    let left = names.length;
+    for (const drops: string[] = []; left > 0;) {
+      const { report, files } = refused(dir, drops);
+      assert.equal(files.length, left);
+      const commands = [...report.matchAll(advice)].map((match) => match[1]!);
+      assert.equal(commands.length, Math.min(8, left));
+      const more = /… and (\d+) more like it: --json has all paths, as `files`/.exec(report);
+      assert.equal(Number(more?.[1] ?? 0), left - commands.length);
+      for (const [i, command] of commands.entries()) {
+        const run = spawnSync("bash", ["-c", command], { cwd: dir, encoding: "utf8" });
+        assert.equal(run.status, 0, `${command}: ${run.stderr}`);
+        const file = files[i]!;
+        const bytes = unquotePath(file);
+        done(bytes === null ? file : Buffer.from(bytes, "latin1").toString("utf8"));
+        drops.push(file === "star*.txt" ? `"${file}"` : file);
+      }
+      left -= commands.length;
+    }
+  };
+  const content = (dir: string, name: string): string => readFileSync(join(dir, name), "utf8");
+
+  test("of one parent's paths", () => {
+    const dir = apart(base, hers, { own: "his\n" });
+    merge(dir, [], base);
+    follow(dir, /take it whole: (git checkout .*)$/mg, (name) => {
+      assert.equal(content(dir, name), "ada wrote other words\n", name);
+      if (name === "star*.txt") assert.equal(content(dir, "starring.txt"), old("starring.txt"));
+    });
+  });
+
+  test("of paths that one parent deleted", () => {
+    const dir = apart(base, (dir) => void git(dir, "rm", "-q", "-r", "."), { own: "his\n" });
+    merge(dir, [], base);
+    follow(dir, /deleted it: (git rm .*)$/mg, (name) => {
+      assert.equal(existsSync(join(dir, name)), false);
+      if (name === "star*.txt") assert.equal(existsSync(join(dir, "starring.txt")), true);
+    });
+  });
+
+  test("of paths that both changed", () => {
+    const dir = apart(base, hers, all(() => "hacked by ben, with words of ben\n"));
+    merge(dir, ["-s", "ours"]);
+    follow(dir, /; (git show .*) has it\.$/mg, () => {});
+  });
+
+  test("of paths that one parent changed and the other deleted", () => {
+    const dir = apart(base, hers, (dir) => void git(dir, "rm", "-q", "-r", "."));
+    merge(dir, ["-s", "ours"]);
+    const { report } = refused(dir);
+    const advised = [...report.matchAll(/--drop=(.*) keeps it deleted\.$/mg)].map(([, drop]) =>
+      spawnSync("bash", ["-c", `printf %s ${drop}`], { encoding: "utf8" }).stdout
+    );
+    assert.equal(advised.length, 8);
+    assert.equal(refused(dir, advised).files.length, names.length - advised.length);
+    follow(dir, /deleted it: (git checkout .*) keeps it changed/mg, (name) => {
+      assert.equal(content(dir, name), "ada wrote other words\n", name);
+    });
+  });
 });
