@@ -134,7 +134,10 @@ export function compareMerge(
         conflicted: conflicted.has(path),
         markerSize: size > 0 ? size : 7,
       });
-      if (found && conflicted.has(path) && standApart(db, find, { path, ...three, result }, all)) {
+      if (
+        found && conflicted.has(path) &&
+        standApart(db, find, { path, where, ...three, result }, all)
+      ) {
         return null;
       }
       // Under another name no parent's version is there to be taken by this one.

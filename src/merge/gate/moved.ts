@@ -40,20 +40,30 @@ export function moves(db: ObjectReader): FindMoved {
 }
 
 /** Words in the names of what is left over from settling a merge, or is kept aside. */
-const LEFT_OVER =
-  "orig|theirs|ours|mine|yours|remote|local|base|backup|bak|old|head|main|master|incoming|current|copy|rej|" +
-  "conflicts?|merged?|tmp|temp|swp";
-const ASIDE = new RegExp(`(?<![a-z])(?:${LEFT_OVER})(?![a-z])`, "gi");
+const ASIDE = aside(
+  "orig|theirs|ours|mine|yours|backup|bak|incoming|copy|rej|conflicts?|merged?|tmp|temp|swp",
+);
+/** The same beside the name of the file itself: by themselves they name things in programs too. */
+const ASIDE_OF_NAME = aside("remote|local|base|old|head|main|master|current");
+
+function aside(words: string): RegExp {
+  return new RegExp(`(?<![a-z])(?:${words})(?![a-z])`, "gi");
+}
 
 /** Whether a name is one that a copy of `path` gets: `f.orig`, `f_REMOTE_12.txt`, `.backup/f`. */
 function isLeftOver(path: string, of: string): boolean {
   const known = of.toLowerCase();
   const names = new Set(of.split("/"));
-  const [name, original] = [path, of].map((one) => one.slice(one.lastIndexOf("/") + 1));
-  if (name !== original && name!.includes(original!)) return true;
+  const [name, original] = [path, of].map((one) => one.slice(one.lastIndexOf("/") + 1)) as [
+    string,
+    string,
+  ];
+  if (name !== original && name.includes(original)) return true;
+  const isNamed = name.includes(original.replace(/(?<=.)\.[^.]*$/, ""));
   return path.split("/").some((part) =>
     !names.has(part) && (part.startsWith(".") ||
-      (part.match(ASIDE) ?? []).some((word) => !known.includes(word.toLowerCase())))
+      [ASIDE, ...isNamed ? [ASIDE_OF_NAME] : []].flatMap((words) => part.match(words) ?? [])
+        .some((word) => !known.includes(word.toLowerCase())))
   );
 }
 
@@ -64,8 +74,10 @@ function isLeftOver(path: string, of: string): boolean {
 export function standApart(
   db: ObjectReader,
   find: FindMoved,
-  { path, base, ours, theirs, result }: {
+  { path, where, base, ours, theirs, result }: {
     readonly path: string;
+    /** Where the result stands. */
+    readonly where: string;
     readonly base: Version;
     readonly ours: Version;
     readonly theirs: Version;
@@ -76,6 +88,7 @@ export function standApart(
   if (base.mode !== 0 || ours.mode === 0 || theirs.mode === 0 || sameVersion(ours, theirs)) {
     return false;
   }
+  if (where !== path && isLeftOver(where, path)) return false;
   const isWhole = (side: Version, standing: Version): boolean =>
     standing.mode !== 0 && findLoss({ db, elsewhere: () => new Map(), parents: () => [side] }, {
         path,
@@ -89,7 +102,7 @@ export function standApart(
       }) === null;
   return [[ours, theirs], [theirs, ours]].some(([kept, moved]) => {
     if (!isWhole(kept!, result)) return false;
-    const place = find(moved!, differences, (name) => !isLeftOver(name, path));
+    const place = find(moved!, differences, (name) => name !== where && !isLeftOver(name, path));
     return place !== undefined && isWhole(moved!, place.right);
   });
 }

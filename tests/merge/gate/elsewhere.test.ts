@@ -148,4 +148,31 @@ describe("two files that were added under one name", () => {
       }
     }
   });
+
+  test("pass when both got another name", () => {
+    const gone = (files: Record<string, string>) => (dir: string) => {
+      git(dir, "rm", "-qf", "m/0005.py");
+      for (const [path, data] of Object.entries(files)) write(dir, path, data);
+    };
+    const apart = (settle: (dir: string) => void): string =>
+      merged({ o: "o\n" }, { "m/0005.py": hers }, { "m/0005.py": his }, settle);
+    passes(apart(gone({ "m/0006.py": hers, "m/0007.py": his })));
+    refuses(apart(gone({ "m/0006.py": hers })), ["m/0005.py"]);
+    refuses(apart(gone({ "m/0006.py": hers, "m/0005.py.orig": his })), ["m/0005.py"]);
+  });
+
+  test("pass when one got a name of its own, within the file too, if no leftover has it", () => {
+    const code = (name: string, what: string) =>
+      `class ${name} {\n  ${what}(values) {\n    return values.${what}(this.${what});\n  }\n}\n`;
+    const [one, two] = [code("Foo", "sum"), code("Foo", "sort")];
+    const put = (name: string) =>
+      merged({ o: "o\n" }, { "Foo.js": one }, { "Foo.js": two }, {
+        "Foo.js": one,
+        [name]: two.replace("Foo", "Bar"),
+      });
+    for (const name of ["Bar.js", "base.js", "remote/Bar.js"]) passes(put(name));
+    for (const name of ["Foo.js~", "Foo_BASE_1.js", "remote/Foo.js", "theirs.js"]) {
+      refuses(put(name), ["Foo.js"]);
+    }
+  });
 });
