@@ -1,6 +1,7 @@
 /** Whether a path's content, there as a file of the right type, lacks what a side did to it. */
 import { isRegular } from "../entry.ts";
-import { cutsOf, mergedText } from "./cuts.ts";
+import { type MergedTexts, withAdapted } from "./adapted.ts";
+import { cutsOf, type Merged, mergedText } from "./cuts.ts";
 import type { Loss, Lost, PathContext, PathVersions } from "./loss.ts";
 import { isNumberedOn } from "./numbers.ts";
 import { prepare } from "./prepared.ts";
@@ -14,32 +15,59 @@ export function findContentLoss(
 ): Loss | null {
   const { base, ours, theirs, expected, result, conflicted } = versions;
   const texts = readTexts(context.db, [base, ours, theirs, result]);
-  const prepared = texts && prepare(texts);
+  if (!texts) return findOpaqueLoss(versions, lost);
+  const [one, two, three, four] = texts as [Uint8Array, Uint8Array, Uint8Array, Uint8Array];
+  const merged = conflicted ? mergedText(one, two, three) : textOf(context.db, expected);
+  const all = { base: one, ours: two, theirs: three, result: four };
+  if (!merged) return findLineLoss(context, versions, all, null, lost);
+  const given = merged instanceof Uint8Array ? { text: merged } : merged;
+  const found = findLineLoss(context, versions, all, given, lost);
+  const adapted = found && withAdapted({ ...all, merged: given });
+  return adapted && !findLineLoss(context, versions, adapted, adapted.merged, lost) ? null : found;
+}
+
+/** What has no lines: nothing but the whole of it can be compared. */
+function findOpaqueLoss(
+  { base, ours, theirs, expected, result, conflicted }: PathVersions,
+  lost: Lost,
+): Loss | null {
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
     if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
     const alone = other.oid === base.oid || other.oid === side.oid;
-    if (!texts || !prepared) {
-      const stale = alone ? base : other;
-      if (result.oid === stale.oid && (conflicted || result.oid !== expected.oid)) {
-        return lost(
-          "whole",
-          parent,
-          alone ? "has the old content" : "has the other side's content whole",
-        );
-      }
-      // What has no lines can't be adapted line by line: without a conflict it is what merging gives.
-      if (!conflicted && result.oid !== expected.oid) {
-        return lost("whole", parent, "has other content than merging gives");
-      }
-      continue;
+    const stale = alone ? base : other;
+    if (result.oid === stale.oid && (conflicted || result.oid !== expected.oid)) {
+      return lost(
+        "whole",
+        parent,
+        alone ? "has the old content" : "has the other side's content whole",
+      );
     }
-    if (ours.oid === theirs.oid && isNumberedOn(texts[0]!, texts[1]!, texts[3]!)) continue;
+    // What has no lines can't be adapted line by line: without a conflict it is what merging gives.
+    if (!conflicted && result.oid !== expected.oid) {
+      return lost("whole", parent, "has other content than merging gives");
+    }
+  }
+  return null;
+}
+
+function findLineLoss(
+  context: PathContext,
+  { base, ours, theirs, result, conflicted }: PathVersions,
+  texts: Omit<MergedTexts, "merged">,
+  merged: Merged | null,
+  lost: Lost,
+): Loss | null {
+  const prepared = prepare([texts.base, texts.ours, texts.theirs, texts.result]);
+  for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
+    if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
+    const alone = other.oid === base.oid || other.oid === side.oid;
+    if (ours.oid === theirs.oid && isNumberedOn(texts.base, texts.ours, texts.result)) continue;
     const found = findTextLoss(
       {
-        base: texts[0]!,
-        side: parent === 1 ? texts[1]! : texts[2]!,
-        other: alone ? texts[0]! : parent === 1 ? texts[2]! : texts[1]!,
-        result: texts[3]!,
+        base: texts.base,
+        side: parent === 1 ? texts.ours : texts.theirs,
+        other: alone ? texts.base : parent === 1 ? texts.theirs : texts.ours,
+        result: texts.result,
         elsewhere: context.elsewhere,
         prepared,
       },
@@ -48,22 +76,14 @@ export function findContentLoss(
     );
     if (found) return lost("text", parent, found.what, found);
   }
-  const merged = !texts
-    ? null
-    : conflicted
-    ? mergedText(texts[0]!, texts[1]!, texts[2]!)
-    : textOf(context.db, expected);
-  if (merged) {
-    const cuts = cutsOf(merged, texts![3]!, () => context.elsewhere());
-    if (cuts.length > 0) {
-      const what = conflicted
-        ? "lacks lines that merging gives beside what was in conflict"
-        : `lacks ${ranges(cuts)} of what merging gives`;
-      const places = cuts.map(({ place }) => place);
-      return lost("text", 0, what, { places, text: cuts.flatMap(({ text }) => text) });
-    }
-  }
-  return null;
+  if (!merged) return null;
+  const cuts = cutsOf(merged, texts.result, () => context.elsewhere());
+  if (cuts.length === 0) return null;
+  const what = conflicted
+    ? "lacks lines that merging gives beside what was in conflict"
+    : `lacks ${ranges(cuts)} of what merging gives`;
+  const places = cuts.map(({ place }) => place);
+  return lost("text", 0, what, { places, text: cuts.flatMap(({ text }) => text) });
 }
 
 /** Neither side touched it: adapting it to the rest is part of merging, replacing it is not. */

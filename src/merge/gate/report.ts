@@ -84,6 +84,12 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
   if (kinds.size > 0) {
     next.push(
       "Put what is missing back in a new commit (or make the merge again), then submit again.",
+      ...kinds.has("text") || kinds.has("whole")
+        ? [
+          "If nothing is missing but adapted to the rest: make the merge as git makes it, commit it, and adapt in an",
+          "ordinary commit after it.",
+        ]
+        : [],
       "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
     );
   }
