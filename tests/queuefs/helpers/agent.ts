@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import { appendFileSync } from "node:fs";
 import process from "node:process";
+import { isAgentqError } from "../../../src/errors.ts";
 import type { QueueBackend, Receipt } from "../../../src/queuefs/contract.ts";
 import { openBackend } from "../../../src/queuefs/open.ts";
 import { workerOwner } from "../../../src/queuefs/owner.ts";
@@ -50,18 +51,31 @@ async function run(task: Task): Promise<Record<string, unknown>> {
   }
 }
 
+/** A disk shared with others may hold a transaction for longer than anybody waits: nothing was done then. */
+async function patiently<T>(call: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isAgentqError(error, "backend-busy", "store-locked")) throw error;
+    }
+  }
+}
+
 async function circulate(backend: QueueBackend) {
   const owner = workerOwner();
   let turns = 0;
   while (!stopped) {
-    const [message] = await backend.dequeue(task.queue, { owner, leaseMs: 600_000 });
+    const [message] = await patiently(() =>
+      backend.dequeue(task.queue, { owner, leaseMs: 600_000 })
+    );
     if (message === undefined) {
       await pause(1);
       continue;
     }
-    await backend.enqueue(task.queue, [{ data: message.data }]);
+    await patiently(() => backend.enqueue(task.queue, [{ data: message.data }]));
     const { id, lease } = message;
-    const [outcome] = await backend.ack(task.queue, [{ id, lease }]);
+    const [outcome] = await patiently(() => backend.ack(task.queue, [{ id, lease }]));
     if (outcome !== "done") throw new Error(`ack of a held message: ${outcome}`);
     turns++;
     // The event loop must turn for standard input to be seen.
