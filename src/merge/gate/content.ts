@@ -52,7 +52,7 @@ function findOpaqueLoss(
 
 function findLineLoss(
   context: PathContext,
-  { base, ours, theirs, result, conflicted }: PathVersions,
+  { base, ours, theirs, result, conflicted, isPartial }: PathVersions,
   texts: Omit<MergedTexts, "merged">,
   merged: Merged | null,
   lost: Lost,
@@ -76,8 +76,12 @@ function findLineLoss(
     );
     if (found) return lost("text", parent, found.what, found);
   }
-  if (!merged) return null;
-  const cuts = cutsOf(merged, texts.result, () => context.elsewhere());
+  if (!merged || isPartial) return null;
+  const cuts = cutsOf(
+    { ...merged, sides: [texts.base, texts.ours, texts.theirs] },
+    texts.result,
+    () => context.elsewhere(),
+  );
   if (cuts.length === 0) return null;
   const what = conflicted
     ? "lacks lines that merging gives beside what was in conflict"

@@ -14,6 +14,8 @@ export interface PathVersions {
   readonly expected: Version;
   readonly result: Version;
   readonly conflicted: boolean;
+  /** Other parents of an octopus had a part in the result, in conflict with these: more than merging these gives. */
+  readonly isPartial?: boolean;
   readonly markerSize: number;
 }
 

@@ -33,19 +33,51 @@ export function inspectMerge(
   const scratch = overlay(db);
   let ours = parents[0]!;
   let merged: MergeResult | undefined;
+  const losses = new Map<string, JudgedLoss>();
+  const settled = new Set<string>();
   for (const theirs of parents.slice(1)) {
     if (merged) ours = graph.addVirtual(merged.tree, [merged.ours, merged.theirs]);
-    merged = mergeCommits(scratch, ours, theirs, {
-      ...options,
-      graph,
-      allowUnrelated: true,
-      labels: { ours: "parent1", theirs: "parent2" },
-    });
+    const make = (attributes = options.attributes): MergeResult =>
+      mergeCommits(scratch, ours, theirs, {
+        ...options,
+        ...attributes ? { attributes } : {},
+        graph,
+        allowUnrelated: true,
+        labels: { ours: "parent1", theirs: "parent2" },
+      });
+    merged = make();
+    if (merged.clean || theirs === parents[parents.length - 1]) continue;
+    // Parents before the last clash. What is in conflict is judged by itself; the next one meets both sides' lines.
+    const paths = new Set(merged.conflicts.map(({ path }) => path));
+    for (const loss of compareMerge(scratch, graph, merged, tree, options, tip, paths)) {
+      if (!paths.has(loss.path) || loss.kind !== "text" && loss.kind !== "whole") continue;
+      const again = (later: Oid): Loss | null => ofNoSide(loss.again(later));
+      losses.set(loss.path, { ...ofNoSide(loss), again });
+    }
+    for (const path of paths) settled.add(path);
+    merged = make((path) =>
+      new Map([
+        ...options.attributes?.(path) ?? [],
+        ...paths.has(path) ? [["merge", "union"] as const] : [],
+      ])
+    );
   }
-  return merged ? compareMerge(scratch, graph, merged, tree, options, tip) : [];
+  if (!merged) return [];
+  for (const loss of compareMerge(scratch, graph, merged, tree, options, tip, settled)) {
+    if (!losses.has(loss.path)) losses.set(loss.path, loss);
+  }
+  return [...losses.values()];
 }
 
-/** Compares `tree` with a merge already made in `db`; `tip` is the tree that later commits made of it. */
+/** What came before the last parent of an octopus is no commit to take anything from. */
+function ofNoSide<T extends Loss | null>(loss: T): T {
+  return loss && { ...loss, parent: 0, remedy: "edit" };
+}
+
+/**
+ * Compares `tree` with a merge already made in `db`; `tip` is the tree that later commits made of it. The paths
+ * `partly` were in conflict in this or an earlier step of an octopus: more than these two sides made them.
+ */
 export function compareMerge(
   db: Overlay,
   graph: CommitGraph,
@@ -53,6 +85,7 @@ export function compareMerge(
   tree: Oid,
   options: MergeOptions = {},
   tip: Oid = tree,
+  partly: ReadonlySet<string> = new Set(),
 ): JudgedLoss[] {
   if (merged.clean && merged.tree === tree) return [];
   const lookup = treePaths(db);
@@ -131,7 +164,8 @@ export function compareMerge(
         ...three,
         expected,
         result,
-        conflicted: conflicted.has(path),
+        conflicted: conflicted.has(path) || partly.has(path),
+        isPartial: partly.has(path),
         markerSize: size > 0 ? size : 7,
       });
       if (

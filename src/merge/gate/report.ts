@@ -101,9 +101,14 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
 /** The commands that bring back what a merge commit lost. */
 function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Loss[]): string[] {
   const at = short(merge.oid);
-  const others = merge.sides.slice(1).map((_, i) => `${at}^${i + 2}`).join(" ");
+  const others = merge.sides.slice(1).map((_, i) => `git merge ${at}^${i + 2}`);
+  const isOctopus = others.length > 1;
   const lines = [
-    `  See what merging gives: git checkout --detach ${at}^1 && git merge ${others}`,
+    `  See what merging gives${isOctopus ? ", one parent after the other" : ""}: ` +
+    `git checkout --detach ${at}^1 && ${others.join(" && ")}`,
+    ...isOctopus
+      ? ["  (Where one stops at a conflict, settle and commit it, and go on with the next.)"]
+      : [],
     `  To go on from there, settle and commit it, then: ${
       merge.isTip ? "git checkout -B BRANCH" : `git rebase --onto HEAD ${at} BRANCH`
     }`,
