@@ -47,6 +47,8 @@ export interface Merged {
   readonly text: Uint8Array;
   /** 1 for a line that was in conflict; none were when it isn't given. */
   readonly conflicted?: Uint8Array;
+  /** The base and the two sides: with them, what one side deleted and the other only moved isn't missing. */
+  readonly sides?: readonly [base: Uint8Array, ours: Uint8Array, theirs: Uint8Array];
 }
 
 export function cutsOf(
@@ -57,12 +59,26 @@ export function cutsOf(
   const merged: Merged = of instanceof Uint8Array ? { text: of } : of;
   const [want, have] = [merged.text, result].map(splitLines) as [Lines, Lines];
   const { ids, tables } = classifyLines(
-    [merged.text, result].map((text) => splitLines(withoutBlanks(text))),
+    [merged.text, result, ...merged.sides ?? []].map((text) => splitLines(withoutBlanks(text))),
   );
-  const [wanted, got] = ids as [Int32Array, Int32Array];
+  const [wanted, got, ...sides] = ids as [Int32Array, Int32Array, ...Int32Array[]];
   const isSettled = (line: number): boolean => merged.conflicted?.[line] !== 1;
   const known = { settled: new Set(wanted.filter((_, i) => isSettled(i))), got: new Set(got) };
 
+  const counts = ids.map((of) => {
+    const times = new Map<number, number>();
+    for (const id of of) times.set(id, (times.get(id) ?? 0) + 1);
+    return (id: number): number => times.get(id) ?? 0;
+  }) as [(id: number) => number, (id: number) => number, ...((id: number) => number)[]];
+  /** A line that one side deleted, and the other has as often as the base, wherever. */
+  const isDeleted = (id: number): boolean => {
+    if (sides.length < 3) return false;
+    const [old, one, two] = counts.slice(2).map((count) => count(id)) as [number, number, number];
+    const fewer = Math.min(one, two);
+    return fewer < old && Math.max(one, two) === old && counts[1](id) >= fewer;
+  };
+  /** A line that merging has too, but not so often, is put in like one that it hasn't. */
+  const isPut = (id: number): boolean => !known.settled.has(id) || counts[1](id) > counts[0](id);
   const isOld = (line: number): boolean => known.settled.has(got[line]!);
   let missing: Counts | undefined;
   /** Words that the result has fewer of than the lines out of conflict. */
@@ -80,13 +96,13 @@ export function cutsOf(
     for (let i = at; i < at + removed; i++) {
       if (!isSettled(i)) add(settled, slice(want, i, 1));
       else if (
-        hasWord(want, i) && !known.got.has(wanted[i]!) &&
+        hasWord(want, i) && !known.got.has(wanted[i]!) && !isDeleted(wanted[i]!) &&
         !isImported(slice(want, i, 1), have, isOld)
       ) lines.push(i);
     }
     const put: KnownCounts[] = [];
     for (let i = newAt; i < newAt + added; i++) {
-      if (!known.settled.has(got[i]!) && hasWord(have, i)) put.push(wordCounts(slice(have, i, 1)));
+      if (isPut(got[i]!) && hasWord(have, i)) put.push(wordCounts(slice(have, i, 1)));
     }
     const cut = withoutAdapted(lines, (i) => wordCounts(slice(want, i, 1)), put);
     if (cut.length === 0) continue;
@@ -177,7 +193,11 @@ export function mergedText(base: Uint8Array, ours: Uint8Array, theirs: Uint8Arra
     at = hunk.ours + hunk.oursCount;
   }
   put(lines[1], at, lines[1].count - at);
-  return { text: Buffer.concat(parts), conflicted: Uint8Array.from(conflicted) };
+  return {
+    text: Buffer.concat(parts),
+    conflicted: Uint8Array.from(conflicted),
+    sides: [base, ours, theirs],
+  };
 }
 
 function add(counts: Counts, data: Uint8Array): void {

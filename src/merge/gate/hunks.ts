@@ -14,6 +14,7 @@ import {
   slice,
 } from "./layout.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
+import { countedLosses } from "./counted.ts";
 import { bringsNames, isAnswered, isBase } from "./answers.ts";
 import { isNameImported } from "./imports.ts";
 import { droppedLines, isWrittenAnew } from "./lines.ts";
@@ -41,11 +42,19 @@ export function lostHunks(texts: Texts): LostHunk[] {
   for (const edit of undoneEdits(layout).sort((a, b) => size(b) - size(a))) {
     if (!isToldOf(told, edit)) told.push(edit);
   }
+  for (const one of countedLosses(layout)) {
+    if (one.isBack) back.push(one);
+    else if (!isToldOf(told, one)) told.push(one);
+  }
   return [...told, ...back];
 }
 
-/** The edits of the side that are undone in conflicts, and nothing else of what it changed. */
-export const undoneLines = (texts: Texts): LostHunk[] => undoneEdits(layOut(texts));
+/** The edits of the side that are undone in conflicts or missing by count, and nothing else of what it changed. */
+export function undoneLines(texts: Texts): LostHunk[] {
+  const layout = layOut(texts);
+  const lost = undoneEdits(layout);
+  return [...lost, ...countedLosses(layout).filter((one) => !isToldOf(lost, one))];
+}
 
 const isToldOf = (lost: readonly LostHunk[], { first, last }: LostHunk): boolean =>
   lost.some((one) => one.first <= first && one.last >= last);

@@ -13,6 +13,7 @@
 import { hasWord, type Layout, placeOf, slice } from "./layout.ts";
 import { isNameImported } from "./imports.ts";
 import { type NumberedLines, numberedLines } from "./numbers.ts";
+import { countKeys, isEnough } from "./tally.ts";
 import {
   countOf,
   type Counts,
@@ -34,10 +35,21 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
   const { keys, known, side } = layout;
   const putIn = putInBySide(layout);
   const beside = besideHunk(layout, hunk);
+  let there: Map<number, number> | undefined;
+  /** Of equal lines as many are there as stand at the place. */
+  const isThere = (key: number): boolean => {
+    if (!known.keys.result.has(key)) return false;
+    if (isEnough(layout, key)) return true;
+    const { from, to } = placeOf(layout, hunk);
+    there ??= countKeys(keys.result.subarray(from, to));
+    const n = there.get(key) ?? 0;
+    there.set(key, n - 1);
+    return n > 0;
+  };
   const dropped: number[] = [];
   for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
     const key = keys.side[i]!;
-    if (known.keys.other.has(key) || known.keys.result.has(key) || !hasWord(side, i)) continue;
+    if (known.keys.other.has(key) || !hasWord(side, i) || isThere(key)) continue;
     const words = wordCounts(slice(side, i, 1));
     const how = putIn(i);
     if (how === null || beside.numbered().has(i)) continue;

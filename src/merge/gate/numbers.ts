@@ -60,6 +60,10 @@ const ANY_NUMBER = new RegExp(
 /** The numbers and checksums of a text, one after the other. */
 export const numbersOf = (data: Uint8Array): string[] => plain(data).match(ANY_NUMBER) ?? [];
 
+/** Whether texts differ, and in nothing but numbers. */
+export const isRenumberedText = (old: Uint8Array, own: Uint8Array): boolean =>
+  Buffer.compare(old, own) !== 0 && differInNumbers(old, own);
+
 /** The hunk is two answers to one question: what stood there and what the sides made of it differ in numbers only. */
 export function inNumbers(layout: Layout, hunk: Hunk): boolean {
   if (hunk.oursCount === 0 || hunk.theirsCount === 0) return false;

@@ -4,7 +4,17 @@ import type { ObjectReader } from "../../git/types.ts";
 import { isRegular, type Version } from "../entry.ts";
 import { withAnswers } from "./answers.ts";
 import { lostHunks, missingPlaces, undoneLines } from "./hunks.ts";
-import { isLaidOutAnew, isLayout, isSpacing, type LostHunk, type Place } from "./layout.ts";
+import { unkeptLines } from "./counted.ts";
+import {
+  isLaidOutAnew,
+  isLayout,
+  isSpacing,
+  layOut,
+  type LostHunk,
+  type Place,
+  SHOWN_LINES,
+  slice,
+} from "./layout.ts";
 import { hasNul } from "../similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
@@ -31,20 +41,24 @@ export function findTextLoss(
     const { base, side } = texts;
     const isMinor = conflicted && (isLaidOutAnew(base, side) || isSpacing(base, side));
     if (!unchanged || answers || isMinor) {
-      return conflicted && !isMinor ? lossOf(texts, undoneLines(texts)) : null;
+      return isMinor ? null : lossOf(texts, undoneLines(texts));
     }
     const what = isLayout(base, side)
       ? "lacks that side's change, which is one of layout alone"
       : "lacks that side's change altogether";
     return { what, places: missingPlaces(texts), text: [] };
   }
-  if (kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)) {
+  const unkept = kept < (conflicted ? BARELY_IN_CONFLICT : BARELY)
+    ? unkeptLines(layOut(texts))
+    : null;
+  if (unkept && (unchanged || unkept.missing.length > 0 || unkept.isBack)) {
+    const { side } = layOut(texts);
     return {
       what: unchanged
         ? "lacks that side's change altogether"
         : "shows next to nothing of that side's change",
       places: missingPlaces(texts),
-      text: [],
+      text: unkept.missing.slice(0, SHOWN_LINES).map((i) => slice(side, i, 1)),
     };
   }
   return lossOf(texts, lostHunks(texts));

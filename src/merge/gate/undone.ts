@@ -11,6 +11,7 @@ import { undoneEditsOf } from "./edits.ts";
 import type { Change } from "../text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { inNumbers, numbersOf } from "./numbers.ts";
+import { isEnough } from "./tally.ts";
 import { countOf, type Counts, shared, wordCounts } from "./words.ts";
 import type { Hunk } from "../text/hunks.ts";
 
@@ -63,7 +64,7 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
     const lost: number[] = [];
     for (let i = newAt; i < newAt + added; i++) {
       if (!hasWord(side, i) || known.keys.base.has(keys.side[i]!)) continue;
-      if (known.keys.result.has(keys.side[i]!)) return [];
+      if (isEnough(layout, keys.side[i]!)) return [];
       lost.push(i);
     }
     if (lost.length === 0 || isSaid(at, removed, newAt, added)) return [];
@@ -109,7 +110,7 @@ function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
 }
 
 /** Whether the other side uses what a line of the base is about, its rarest words, more than the base: an import. */
-function isNeeded({ base, words }: Layout, line: number): boolean {
+export function isNeeded({ base, words }: Layout, line: number): boolean {
   const all = [...wordCounts(slice(base, line, 1)).keys()];
   const rarest = Math.min(...all.map((word) => countOf(words.base, word)));
   return all.some((word) =>

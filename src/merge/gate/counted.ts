@@ -1,0 +1,323 @@
+/**
+ * Lines counted: equal lines at several places were each put in, or taken out, for a reason of their own.
+ *
+ * ```text
+ *  what merging gives, line by line ─▶ compared with the result, and how often each line stands in either
+ *    a hunk that only the side changed: lines of it are gone from their place and fewer than merging gives,
+ *      with nothing but the old ones there ──────────────────────────────────────────────────▶ lost
+ *    the same, deleted lines: all back at their place, and more than merging gives ──────────▶ back
+ *    a conflict in which a side moved lines: a line of the base has fewer copies than either side ▶ lost
+ * ```
+ */
+import { isNameImported } from "./imports.ts";
+import {
+  hasWord,
+  type Layout,
+  type LostHunk,
+  type Place,
+  placeOf,
+  SHOWN_LINES,
+  slice,
+} from "./layout.ts";
+import { isWrittenAnew } from "./lines.ts";
+import { isRenumberedText } from "./numbers.ts";
+import { isNeeded } from "./undone.ts";
+import { countOf, type KnownCounts, shared, wordCounts } from "./words.ts";
+import { countKeys, type LineCounts, mergedOf, needed, numberOf, timesIn } from "./tally.ts";
+import { type Change, diffLines } from "../text/diff.ts";
+import type { Hunk } from "../text/hunks.ts";
+import type { Lines } from "../text/lines.ts";
+
+/** So many pairs of lines are compared with each other, in a path. */
+const COMPARISONS = 200_000;
+/** So many lines between the two places of a line that was moved are looked at with it. */
+const NEAR = 60;
+/** A line that stands more often than this isn't known again at another place. */
+const FEW = 3;
+
+/** What of the side's is lost though equal lines stand elsewhere. */
+export function countedLosses(layout: Layout): LostHunk[] {
+  const { keys, counts, starts } = mergedOf(layout);
+  const { tables } = layout.texts.prepared.classes("loose");
+  const changes = diffLines(keys, layout.keys.result, tables, "histogram");
+  const isWhole = sameKeys(layout.keys.result, layout.keys.other);
+  return [
+    ...layout.hunks.flatMap((hunk) =>
+      hunk.take === "theirs"
+        ? lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole)
+        : []
+    ),
+    ...movedAway(layout, counts),
+    ...movedBack(layout, counts),
+  ];
+}
+
+const sameKeys = (a: Int32Array, b: Int32Array): boolean =>
+  a.length === b.length && a.every((key, i) => key === b[i]);
+
+/** A hunk that only the side changed. */
+function lostOf(
+  layout: Layout,
+  hunk: Hunk,
+  start: number,
+  changes: readonly Change[],
+  counts: LineCounts,
+  isWhole: boolean,
+): LostHunk[] {
+  const { base, side, result, keys } = layout;
+  const end = start + hunk.theirsCount;
+  const touching = changes.filter(({ at, removed }) => at <= end && at + removed >= start);
+  if (touching.length === 0) return [];
+  const [own, old] = [
+    countKeys(keys.side.subarray(hunk.theirs, hunk.theirs + hunk.theirsCount)),
+    countKeys(keys.base.subarray(hunk.base, hunk.base + hunk.baseCount)),
+  ];
+  const back = new Set<number>();
+  let others = 0;
+  let [from, to] = [Infinity, 0];
+  for (const { newAt, added } of touching) {
+    [from, to] = [Math.min(from, newAt), Math.max(to, newAt + added)];
+    for (let i = newAt; i < newAt + added; i++) {
+      if (!hasWord(result, i)) continue;
+      const key = keys.result[i]!;
+      const isBack = old.has(key) && !own.has(key) &&
+        numberOf(counts.result, key) > numberOf(counts.most, key);
+      if (isBack) back.add(key);
+      else others++;
+    }
+  }
+  if (others > 0) return [];
+  const place = { from, to };
+
+  const missing: number[] = [];
+  for (const { at, removed } of touching) {
+    for (let n = Math.max(at, start); n < Math.min(at + removed, end); n++) {
+      const i = hunk.theirs + n - start;
+      const key = keys.side[i]!;
+      if (!hasWord(side, i) || old.has(key)) continue;
+      const [now, other, theirs] = [counts.result, counts.other, counts.side].map((of) =>
+        numberOf(of, key)
+      ) as [number, number, number];
+      if (now >= needed(counts, key)) continue;
+      // Both put one in, at two places: one of the two may have been one too many.
+      const most = Math.max(other, theirs, numberOf(counts.base, key));
+      if (now >= Math.max(other, theirs) && most < 2 && !isWhole && back.size === 0) continue;
+      if (back.size === 0 && isNameImported(layout, i)) continue;
+      missing.push(i);
+    }
+  }
+  if (missing.length > 0) {
+    const text = slice(side, hunk.theirs, hunk.theirsCount);
+    const isNumber = back.size > 0 &&
+      isRenumberedText(slice(base, hunk.base, hunk.baseCount), text);
+    const lost = isNumber ? missing : missing.filter((i) => isShort(layout, i));
+    return lost.length > 0 ? [lostLines(layout, lost, place)] : [];
+  }
+
+  const deleted: number[] = [];
+  for (let i = hunk.base; i < hunk.base + hunk.baseCount; i++) {
+    if (hasWord(base, i) && !own.has(keys.base[i]!)) deleted.push(i);
+  }
+  const isUndone = deleted.length > 0 && own.size === 0 &&
+    deleted.every((i) => back.has(keys.base[i]!) && !isNeeded(layout, i));
+  if (!isUndone) return [];
+  return [{
+    first: hunk.theirs + 1,
+    last: hunk.theirs + 1,
+    words: new Map(),
+    text: deleted.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
+    place,
+    isBack: true,
+  }];
+}
+
+/** Whether the result has a word of the side's line less often than the sides' changes together give. */
+function isShort({ side, words }: Layout, line: number): boolean {
+  return [...wordCounts(slice(side, line, 1)).keys()].some((word) => {
+    const [b, o, s] = [words.base, words.other, words.side].map((of) => countOf(of, word)) as [
+      number,
+      number,
+      number,
+    ];
+    return countOf(words.result, word) < Math.max(o + s - b, Math.min(o, s));
+  });
+}
+
+/** Lines that a side took out at one place and put in at another. */
+interface Moves {
+  readonly keys: ReadonlySet<number>;
+  /** Lines of the side's text between the two places, and those next to them. */
+  readonly between: ReadonlySet<number>;
+}
+
+function movesOf(base: Lines, of: Int32Array, own: Int32Array, changes: readonly Change[]): Moves {
+  const taken = new Map<number, number[]>();
+  const [before, after] = [countKeys(of), countKeys(own)];
+  for (const { at, removed, newAt } of changes) {
+    for (let i = at; i < at + removed; i++) {
+      const n = numberOf(before, of[i]!);
+      if (!hasWord(base, i) || n > FEW || n !== numberOf(after, of[i]!)) continue;
+      const places = taken.get(of[i]!);
+      if (places) places.push(newAt);
+      else taken.set(of[i]!, [newAt]);
+    }
+  }
+  const keys = new Set<number>();
+  const between = new Set<number>();
+  for (const { newAt, added } of changes) {
+    for (let i = newAt; i < newAt + added; i++) {
+      for (const place of taken.get(own[i]!) ?? []) {
+        keys.add(own[i]!);
+        const [from, to] = [Math.min(i, place) - 1, Math.max(i, place) + 1];
+        if (to - from <= NEAR) { for (let n = from; n <= to; n++) between.add(n); }
+        else for (let n = i - 1; n <= i + 1; n++) between.add(n);
+      }
+    }
+  }
+  return { keys, between };
+}
+
+/** Whether lines that were moved were taken from a hunk, or put in there. */
+function touches(
+  { keys }: Layout,
+  moved: ReadonlySet<number>,
+  hunk: Hunk,
+): boolean {
+  const has = (ids: Int32Array, first: number, count: number): boolean =>
+    ids.subarray(first, first + count).some((key) => moved.has(key));
+  return has(keys.base, hunk.base, hunk.baseCount) ||
+    has(keys.side, hunk.theirs, hunk.theirsCount) ||
+    has(keys.other, hunk.ours, hunk.oursCount);
+}
+
+/** Conflicts in which the side moved lines: lines that the base and both sides have, and the result doesn't. */
+function movedAway(layout: Layout, counts: LineCounts): LostHunk[] {
+  const { base, side, keys, words, hunks, changes } = layout;
+  const conflicts = hunks.filter(({ take }) => take === "conflict");
+  if (conflicts.length === 0) return [];
+  const moved = movesOf(base, keys.base, keys.side, changes);
+  if (moved.keys.size === 0) return [];
+  const touched = conflicts.filter((hunk) => touches(layout, moved.keys, hunk));
+  if (touched.length === 0) return [];
+  const wanted = new Set(moved.between);
+  for (const { theirs, theirsCount } of touched) {
+    for (let i = theirs; i < theirs + theirsCount; i++) wanted.add(i);
+  }
+  for (let i = 0; i < side.count; i++) if (moved.keys.has(keys.side[i]!)) wanted.add(i);
+  const lines = [...wanted].sort((a, b) => a - b).filter((i) => {
+    if (i < 0 || i >= side.count || !hasWord(side, i)) return false;
+    const key = keys.side[i]!;
+    const [b, o, s] = timesIn(counts, key);
+    const both = Math.min(o, s, o + s - b);
+    if (b === 0 || numberOf(counts.result, key) >= both) return false;
+    return [...wordCounts(slice(side, i, 1)).keys()].some((word) =>
+      countOf(words.result, word) < Math.min(countOf(words.other, word), countOf(words.side, word))
+    );
+  });
+  if (lines.length === 0) return [];
+  const fresh = freshLines(layout);
+  let left = COMPARISONS;
+  const lost = lines.filter((i) => {
+    const own = wordCounts(slice(side, i, 1));
+    return !fresh.some((line) => {
+      const { found, total } = shared(own, line);
+      return left-- <= 0 || found * 2 >= total;
+    });
+  });
+  if (lost.length === 0) return [];
+  const gone = new Set(lost.flatMap((i) => [...wordCounts(slice(side, i, 1)).keys()]));
+  for (const word of gone) if (words.result.has(word)) gone.delete(word);
+  if (touched.some((hunk) => isWrittenAnew(layout, hunk, Math.max(2, gone.size)))) return [];
+  return [lostLines(layout, lost, placeOf(layout, touched[0]!))];
+}
+
+/** Conflicts in which the other side only moved lines of which the side deleted some, and those are back. */
+function movedBack(layout: Layout, counts: LineCounts): LostHunk[] {
+  const { base, side, keys, known, hunks, changes, otherChanges } = layout;
+  const conflicts = hunks.filter(({ take }) => take === "conflict");
+  if (conflicts.length === 0) return [];
+  const moved = movesOf(base, keys.base, keys.other, otherChanges);
+  return conflicts.filter((hunk) => touches(layout, moved.keys, hunk)).flatMap((hunk) => {
+    for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
+      if (hasWord(layout.other, i) && !known.keys.base.has(keys.other[i]!)) return [];
+    }
+    const back: number[] = [];
+    for (const { at, removed, newAt, added } of changes) {
+      const own = wordCounts(slice(side, newAt, added));
+      const from = Math.max(at, hunk.base);
+      for (let i = from; i < Math.min(at + removed, hunk.base + hunk.baseCount); i++) {
+        const key = keys.base[i]!;
+        if (!hasWord(base, i) || !moved.keys.has(key)) continue;
+        const [b, o, s, r] = [counts.base, counts.other, counts.side, counts.result].map((of) =>
+          numberOf(of, key)
+        ) as [number, number, number, number];
+        if (s >= b || o !== b || r <= s) continue;
+        const { found, total } = shared(wordCounts(slice(base, i, 1)), own);
+        if (found * 2 < total && !isNeeded(layout, i)) back.push(i);
+      }
+    }
+    return back.length === 0 ? [] : [{
+      first: hunk.theirs + 1,
+      last: hunk.theirs + 1,
+      words: new Map(),
+      text: back.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
+      place: placeOf(layout, hunk),
+      isBack: true,
+    }];
+  });
+}
+
+/** Words of the result's lines that nobody had. */
+function freshLines({ keys, known, result }: Layout): KnownCounts[] {
+  const lines: KnownCounts[] = [];
+  for (let i = 0; i < result.count; i++) {
+    const key = keys.result[i]!;
+    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    if (hasWord(result, i)) lines.push(wordCounts(slice(result, i, 1)));
+  }
+  return lines;
+}
+
+function lostLines({ side }: Layout, lines: readonly number[], place: Place): LostHunk {
+  const words = new Map<string, number>();
+  for (const i of lines) {
+    for (const [word, n] of wordCounts(slice(side, i, 1))) {
+      words.set(word, countOf(words, word) + n);
+    }
+  }
+  return {
+    first: lines[0]! + 1,
+    last: lines[lines.length - 1]! + 1,
+    words,
+    text: lines.slice(0, SHOWN_LINES).map((i) => slice(side, i, 1)),
+    place,
+  };
+}
+
+/**
+ * The side's lines, 0-based, of its changes that the result has less often than the side or merging; and whether lines
+ * that it took out are back.
+ */
+export function unkeptLines(layout: Layout): { missing: number[]; isBack: boolean } {
+  const { base, side, keys, changes } = layout;
+  const { counts } = mergedOf(layout);
+  const missing: number[] = [];
+  let isBack = false;
+  for (const { at, removed, newAt, added } of changes) {
+    for (let i = newAt; i < newAt + added; i++) {
+      const key = keys.side[i]!;
+      const [b, o, s] = timesIn(counts, key);
+      // What the other side deleted, and this one moved, may be gone.
+      const wanted = o < b ? Math.max(0, o + s - b) : Math.max(s, numberOf(counts.least, key));
+      if (hasWord(side, i) && numberOf(counts.result, key) < wanted) missing.push(i);
+    }
+    for (let i = at; i < at + removed; i++) {
+      const key = keys.base[i]!;
+      const [b, o, s] = timesIn(counts, key);
+      if (hasWord(base, i) && s < b && numberOf(counts.result, key) > s + Math.max(0, o - b)) {
+        isBack = true;
+      }
+    }
+  }
+  return { missing, isBack };
+}
