@@ -17,6 +17,10 @@ import { newMarkers, newMarkerSets } from "./markers.ts";
 import { BARELY, readTexts, textOf } from "./texts.ts";
 import { prepare } from "./prepared.ts";
 import { wordsKept } from "./survival.ts";
+import { type KnownCounts, shared, wordCounts } from "./words.ts";
+
+/** A file that has so much of the words of an old one, and that one of its, is the same file. */
+const MOSTLY = 0.75;
 
 /** What was lost at this path, or null. */
 export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
@@ -34,7 +38,7 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
         ? lost("whole", deletedBy === 1 ? 2 : 1, "has the old content")
         : markersIn(context, versions, lost);
     }
-    return sameVersion(result, base) || sameVersion(result, kept)
+    return isSame(context, result, base) || isSame(context, result, kept)
       ? lost("back", deletedBy, "was deleted there and is back in the merge")
       : markersInNew(context, versions, lost);
   }
@@ -49,6 +53,19 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
   }
 
   return findContentLoss(context, versions, lost);
+}
+
+/** Whether a file that is back is that old one: as it was, laid out anew, or with little changed. */
+function isSame({ db }: PathContext, result: Version, old: Version): boolean {
+  if (sameVersion(result, old)) return true;
+  if (old.mode === 0) return false;
+  if (result.oid === old.oid) return true;
+  const texts = readTexts(db, [result, old]);
+  if (!texts) return false;
+  const [now, before] = texts.map(wordCounts) as [KnownCounts, KnownCounts];
+  return [shared(before, now), shared(now, before)].every(({ found, total }) =>
+    total > 0 && found >= total * MOSTLY
+  );
 }
 
 /** The path is in no directory of the result. */
@@ -120,6 +137,18 @@ function marked(lines: readonly number[], lost: Lost): Loss {
 
 function findModeLoss(versions: PathVersions, lost: Lost): Loss | null {
   const { base, ours, theirs, expected, result, conflicted } = versions;
+  const differs = (side: Version): boolean => side.mode !== 0 && side.mode !== base.mode;
+  if (base.mode !== 0 && !differs(ours) && !differs(theirs) && result.mode !== base.mode) {
+    const parents = ([[1, ours], [2, theirs]] as const).filter(([, { oid }]) => oid !== base.oid);
+    const what = isRegular(base.mode) && isRegular(result.mode)
+      ? `has the mode ${result.mode.toString(8)} instead of ${base.mode.toString(8)}`
+      : "is of another type";
+    return lost(
+      "mode",
+      parents.length === 1 ? parents[0]![0] : 0,
+      `${what}, which neither side made`,
+    );
+  }
   // Added: by one side, or by both alike. Else there is no saying which mode was meant.
   const before = base.mode !== 0 ? base.mode : conflicted ? result.mode : 0;
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
