@@ -1,8 +1,16 @@
 /** Conflict markers in sets of three, commented out and indented ones too, and in files of their own. */
 import { Buffer } from "node:buffer";
 
-/** What may stand before a marker that somebody indented, quoted or commented out. */
-const BEFORE = "[ \\t#/*;%+>|!-]{0,16}?";
+/**
+ * What may stand before a marker that somebody indented, quoted or commented out: signs (but `=`, as in headings), or
+ * a word that begins a comment.
+ */
+const BEFORE =
+  "(?:[ \\t!-/:;<>-@\\[-^`{-~]{0,16}?|[ \\t]{0,16}@?(?:[Rr][Ee][Mm]|dnl|DNL)[ \\t]{1,8})";
+/** What may follow it: a name, or what closes the quotes or the comment. */
+const AFTER = "(?:[ \\t].*|[!-/:;?@\\[-^`{-~]{1,8}>?)?";
+/** The indents and comment signs before a marker of any size. */
+const COMMON = "[ \\t#/*;%+>|!-]{0,16}?";
 
 /**
  * Sets of markers, opened, parted and closed in this order and all after the same indent or comment sign, of
@@ -15,7 +23,8 @@ export function newMarkerSets(
 ): [first: number, last: number][] {
   const text = plain(result);
   if (!text.includes("<".repeat(size))) return [];
-  const marker = new RegExp(`^(${BEFORE})(<{${size}}|={${size}}|>{${size}})(?![<=>])(?: .*)?$`);
+  const signs = ["<", "=", ">", "\\|"].map((sign) => `${sign}{${size}}`).join("|");
+  const marker = new RegExp(`^(${BEFORE})(${signs})(?![<=>|])${AFTER}$`);
   const open = new Map<string, { line: number; text: string; parted: boolean }>();
   const sets: { first: number; last: number; opening: string; closing: string }[] = [];
   text.split("\n").forEach((ended, i) => {
@@ -25,7 +34,7 @@ export function newMarkerSets(
     const key = before.trimEnd();
     const begun = open.get(key);
     if (sign[0] === "<") open.set(key, { line: i + 1, text: line, parted: false });
-    else if (sign[0] === "=" && begun) begun.parted = true;
+    else if ((sign[0] === "=" || sign[0] === "|") && begun) begun.parted = true;
     else if (sign[0] === ">" && begun) {
       open.delete(key);
       if (!begun.parted) return;
@@ -46,7 +55,7 @@ export function markersStand(
 ): boolean {
   const before = linesOf(old);
   const markers = new Set<string>();
-  const isMarker = new RegExp(`^${BEFORE}([<>|=])\\1{2}`);
+  const isMarker = new RegExp(`^(?:${COMMON}([<>|=])\\1{2}|${BEFORE}([<>|=])\\2{6})`);
   for (const region of regions) {
     const [first, last] = region.split("-").map(Number) as [number, number];
     for (const line of before.slice(first - 1, last)) if (isMarker.test(line)) markers.add(line);

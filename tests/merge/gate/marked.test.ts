@@ -1,5 +1,8 @@
 /** What the gate makes of conflict markers in a merge, and of what came of them later. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { describe, test } from "node:test";
+import { markersStand, newMarkerSets } from "../../../src/merge/gate/markers.ts";
 import { git, write } from "../../helpers/git.ts";
 import { merged, passes, refuses, type Step, step } from "./repo.ts";
 
@@ -110,6 +113,64 @@ describe("markers", () => {
       step(dir, BOTH);
       passes(dir);
     }
+  });
+
+  test("commented out in any language", () => {
+    const styles: [before: string, after: string][] = [
+      ["<!-- ", " -->"],
+      ["<!--", "-->"],
+      ["{# ", " #}"],
+      ["{/* ", " */}"],
+      ["/*", "*/"],
+      ["(* ", " *)"],
+      ["<%# ", " %>"],
+      ["<%-- ", " --%>"],
+      ["{- ", " -}"],
+      ["REM ", ""],
+      ["@rem ", ""],
+      ["dnl ", ""],
+      ['" ', ""],
+      ["' ", ""],
+      [".. ", ""],
+      ["-- ", ""],
+      ['    "', '",'],
+    ];
+    // All in one file, so that each is told from the others by the lines it is said to be in.
+    const sets = styles.map(([before, after]) =>
+      [`<<<<<<< HEAD`, HIS, "=======", HERS, ">>>>>>> main"]
+        .map((line) => /^[<=>]{7}/.test(line) ? `${before}${line}${after}` : line).join("\n")
+    );
+    const size = sets[0]!.split("\n").length;
+    for (const [i, set] of sets.entries()) {
+      const found = newMarkerSets(Buffer.from(FILE(set)), () => [], 7);
+      assert.deepEqual(found, [[2, size + 1]], styles[i]!.join("…"));
+      assert.deepEqual(newMarkerSets(Buffer.from(FILE(set)), () => [Buffer.from(set)], 7), []);
+      assert.equal(
+        markersStand(Buffer.from(FILE(set)), [`2-${size + 1}`], Buffer.from(FILE(set))),
+        true,
+      );
+    }
+    refuses(conflicted({ f: FILE(sets.join("\n")) }), ["f"], /has conflict markers/);
+    const dir = conflicted({ f: FILE(sets[0]!) });
+    refuses(dir, ["f"], /has conflict markers/);
+    step(dir, BOTH);
+    passes(dir);
+    // In an ordinary commit they are documentation.
+    const own = conflicted(BOTH);
+    step(own, { "doc.md": sets.join("\n\n") });
+    passes(own);
+  });
+
+  test("are no arrows, rules, headings, or streams in code", () => {
+    for (
+      const text of [
+        "Title\n=======\n\nOther\n=======\n",
+        "// <<<<<<<<<<<\n// ===========\n// >>>>>>>>>>>\n",
+        "a <<<<<<< b\nc ======= d\ne >>>>>>> f\n",
+        '"<<<<<<<x"\n"=======x"\n">>>>>>>x"\n',
+        "<!-- ======= -->\n<!-- >>>>>>> -->\n<!-- <<<<<<< -->\n",
+      ]
+    ) assert.deepEqual(newMarkerSets(Buffer.from(text), () => [], 7), [], text);
   });
 
   test("that a parent has, here or in a file of another name, are text", () => {
