@@ -22,7 +22,7 @@ import {
 import { isWrittenAnew } from "./lines.ts";
 import { isRenumberedText } from "./numbers.ts";
 import { isNeeded } from "./undone.ts";
-import { countOf, type KnownCounts, shared, wordCounts } from "./words.ts";
+import { countOf, type KnownCounts, shared, wordCounts, wordList } from "./words.ts";
 import { countKeys, type LineCounts, mergedOf, needed, numberOf, timesIn } from "./tally.ts";
 import { type Change, diffLines } from "../text/diff.ts";
 import type { Hunk } from "../text/hunks.ts";
@@ -47,8 +47,7 @@ export function countedLosses(layout: Layout): LostHunk[] {
         ? lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole)
         : []
     ),
-    ...movedAway(layout, counts),
-    ...movedBack(layout, counts),
+    ...movedLosses(layout),
   ];
 }
 
@@ -177,6 +176,8 @@ function movesOf(base: Lines, of: Int32Array, own: Int32Array, changes: readonly
   return { keys, between };
 }
 
+type Times = Omit<LineCounts, "least" | "most">;
+
 /** Whether lines that were moved were taken from a hunk, or put in there. */
 function touches(
   { keys }: Layout,
@@ -190,8 +191,36 @@ function touches(
     has(keys.other, hunk.ours, hunk.oursCount);
 }
 
+/** What is lost of lines that a side moved, whatever signs they have: the last of a list gets a comma elsewhere. */
+function movedLosses(layout: Layout): LostHunk[] {
+  if (!layout.hunks.some(({ take }) => take === "conflict")) return [];
+  const numbers = new Map<string, number>();
+  const keysOf = (text: Lines): Int32Array =>
+    Int32Array.from({ length: text.count }, (_, i) => {
+      const key = wordList(slice(text, i, 1)).join(" ");
+      let n = numbers.get(key);
+      if (n === undefined) numbers.set(key, n = numbers.size);
+      return n;
+    });
+  const { base, other, side, result } = layout;
+  const keys = {
+    base: keysOf(base),
+    other: keysOf(other),
+    side: keysOf(side),
+    result: keysOf(result),
+  };
+  const counts = {
+    base: countKeys(keys.base),
+    other: countKeys(keys.other),
+    side: countKeys(keys.side),
+    result: countKeys(keys.result),
+  };
+  const worded = { ...layout, keys };
+  return [...movedAway(worded, counts, freshLines(layout)), ...movedBack(worded, counts)];
+}
+
 /** Conflicts in which the side moved lines: lines that the base and both sides have, and the result doesn't. */
-function movedAway(layout: Layout, counts: LineCounts): LostHunk[] {
+function movedAway(layout: Layout, counts: Times, fresh: readonly KnownCounts[]): LostHunk[] {
   const { base, side, keys, words, hunks, changes } = layout;
   const conflicts = hunks.filter(({ take }) => take === "conflict");
   if (conflicts.length === 0) return [];
@@ -215,7 +244,6 @@ function movedAway(layout: Layout, counts: LineCounts): LostHunk[] {
     );
   });
   if (lines.length === 0) return [];
-  const fresh = freshLines(layout);
   let left = COMPARISONS;
   const lost = lines.filter((i) => {
     const own = wordCounts(slice(side, i, 1));
@@ -232,14 +260,14 @@ function movedAway(layout: Layout, counts: LineCounts): LostHunk[] {
 }
 
 /** Conflicts in which the other side only moved lines of which the side deleted some, and those are back. */
-function movedBack(layout: Layout, counts: LineCounts): LostHunk[] {
-  const { base, side, keys, known, hunks, changes, otherChanges } = layout;
+function movedBack(layout: Layout, counts: Times): LostHunk[] {
+  const { base, side, keys, hunks, changes, otherChanges } = layout;
   const conflicts = hunks.filter(({ take }) => take === "conflict");
   if (conflicts.length === 0) return [];
   const moved = movesOf(base, keys.base, keys.other, otherChanges);
   return conflicts.filter((hunk) => touches(layout, moved.keys, hunk)).flatMap((hunk) => {
     for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
-      if (hasWord(layout.other, i) && !known.keys.base.has(keys.other[i]!)) return [];
+      if (hasWord(layout.other, i) && numberOf(counts.base, keys.other[i]!) === 0) return [];
     }
     const back: number[] = [];
     for (const { at, removed, newAt, added } of changes) {
@@ -247,7 +275,7 @@ function movedBack(layout: Layout, counts: LineCounts): LostHunk[] {
       const from = Math.max(at, hunk.base);
       for (let i = from; i < Math.min(at + removed, hunk.base + hunk.baseCount); i++) {
         const key = keys.base[i]!;
-        if (!hasWord(base, i) || !moved.keys.has(key)) continue;
+        if (!hasWord(base, i)) continue;
         const [b, o, s, r] = [counts.base, counts.other, counts.side, counts.result].map((of) =>
           numberOf(of, key)
         ) as [number, number, number, number];
@@ -294,6 +322,9 @@ function lostLines({ side }: Layout, lines: readonly number[], place: Place): Lo
   };
 }
 
+const isBlank = (text: Lines, line: number): boolean =>
+  slice(text, line, 1).every((byte) => byte <= 32);
+
 /**
  * The side's lines, 0-based, of its changes that the result has less often than the side or merging; and whether lines
  * that it took out are back.
@@ -309,7 +340,7 @@ export function unkeptLines(layout: Layout): { missing: number[]; isBack: boolea
       const [b, o, s] = timesIn(counts, key);
       // What the other side deleted, and this one moved, may be gone.
       const wanted = o < b ? Math.max(0, o + s - b) : Math.max(s, numberOf(counts.least, key));
-      if (hasWord(side, i) && numberOf(counts.result, key) < wanted) missing.push(i);
+      if (!isBlank(side, i) && numberOf(counts.result, key) < wanted) missing.push(i);
     }
     for (let i = at; i < at + removed; i++) {
       const key = keys.base[i]!;

@@ -82,7 +82,7 @@ export function mergedOf(layout: Layout): Merged {
 
 /** How often a line stands in the base, with the other side and with the side. */
 export const timesIn = (
-  { base, other, side }: LineCounts,
+  { base, other, side }: Pick<LineCounts, "base" | "other" | "side">,
   key: number,
 ): [base: number, other: number, side: number] => [
   numberOf(base, key),

@@ -116,6 +116,23 @@ describe("what one side moved within a file", () => {
   });
 });
 
+describe("an entry that one side moved to another list", () => {
+  const json = (list: string, dev: string): string =>
+    `{\n  "engines": { "node": ">=18" },\n${list}  "devDependencies": {\n` +
+    `    "@types/node": "^22.15.3",\n${dev}    "tsup": "^8.5.0"\n  }\n}\n`;
+  const old = `  "dependencies": {\n    "fflate": "^0.8.2"\n  },\n`;
+  const [moved, added] = [`    "fflate": "^0.8.2",\n`, `    "prettier": "^3.6.2",\n`];
+  const texts: Texts = [json(old, ""), json(old, added), json("", moved)];
+  test("may not vanish in a conflict, whatever signs it has", () => {
+    refused(texts, json("", added), /fflate/);
+  });
+  test("may stand in either, and beside what the other side put in", () => {
+    passes(texts, json("", moved + added));
+    passes(texts, json("", added + moved));
+    passes(texts, json("", added + moved.replace("0.8.2", "0.8.3")));
+  });
+});
+
 describe("a list that one side sorted", () => {
   const list = (names: string): string =>
     `items:\n${names.split(" ").map((name) => `  - ${name}\n`).join("")}end: true\n`;
@@ -128,6 +145,12 @@ describe("a list that one side sorted", () => {
       refused(texts, list(all.filter((one) => one !== name).join(" ")), new RegExp(name));
     }
     passes(texts, list("futures hex log rayon syn tempfile uuid"));
+  });
+  test("may not have an entry back that the other side deleted in the conflict", () => {
+    const [names, deleted] = ["nom tempfile rayon rand", "nom tempfile rayon"];
+    const texts: Texts = [list(names), list(deleted), list("nom rand rayon tempfile")];
+    refused(texts, list("nom rand rayon tempfile") + "more\n", /deleted there|rand/);
+    passes(texts, list("nom rayon tempfile") + "more\n");
   });
   test("may lack what the other side deleted", () => {
     for (const name of ["log", "rayon", "syn", "futures", "uuid"]) {
