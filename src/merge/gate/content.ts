@@ -2,6 +2,7 @@
 import { isRegular } from "../entry.ts";
 import { type MergedTexts, withAdapted } from "./adapted.ts";
 import { cutsOf, type Merged, mergedText } from "./cuts.ts";
+import { inUtf8 } from "./encoding.ts";
 import type { Loss, Lost, PathContext, PathVersions } from "./loss.ts";
 import { isNumberedOn } from "./numbers.ts";
 import { prepare } from "./prepared.ts";
@@ -17,8 +18,12 @@ export function findContentLoss(
   const texts = readTexts(context.db, [base, ours, theirs, result]);
   if (!texts) return findOpaqueLoss(versions, lost);
   const [one, two, three, four] = texts as [Uint8Array, Uint8Array, Uint8Array, Uint8Array];
-  const merged = conflicted ? mergedText(one, two, three) : textOf(context.db, expected);
-  const all = { base: one, ours: two, theirs: three, result: four };
+  const raw = { base: one, ours: two, theirs: three, result: four };
+  const decoded = inUtf8(raw);
+  const all = decoded ?? raw;
+  const merged = conflicted || decoded
+    ? mergedText(all.base, all.ours, all.theirs)
+    : textOf(context.db, expected);
   if (!merged) return findLineLoss(context, versions, all, null, lost);
   const given = merged instanceof Uint8Array ? { text: merged } : merged;
   const found = findLineLoss(context, versions, all, given, lost);
