@@ -9,7 +9,7 @@ import {
   type SyncRequest,
 } from "../platform/files.ts";
 import type { Admitted } from "./admission.ts";
-import { assertSame, assertUnchanged, lstatOrNull } from "./admit.ts";
+import { assertSame, assertUnchanged, changed, lstatOrNull } from "./admit.ts";
 import { assertHeld, type ExclusiveFile } from "./exclusive.ts";
 import { objectDirectory, payloadPath } from "./layout.ts";
 import { makeObjects } from "./payload.ts";
@@ -187,7 +187,7 @@ function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): 
   const { files } = context.platform;
   for (const object of objects.keys()) {
     const directory = objectDirectory(context.paths, object);
-    if (lstatOrNull(files, directory) === null) continue;
+    if (!attempt(() => assertObjectDirectory(context, directory))) continue;
     attempt(() => files.unlink("abort.unlink-payload", payloadPath(context.paths, object)));
     attempt(() => files.rmdir("abort.rmdir-object", directory));
   }
@@ -195,6 +195,20 @@ function abort(context: StoreContext, objects: ReadonlyMap<Token, Uint8Array>): 
 
 /** Objects that are kept from being freed at a time, each a file and a directory. */
 const MAX_HELD = 50;
+
+/**
+ * An object is a directory, ours, on the device of the one it lies in. Through a link that somebody has put in
+ * its place, removing what is in it would remove a file of another place or of another message.
+ */
+function assertObjectDirectory(
+  { platform: { files }, paths, policy }: StoreContext,
+  directory: string,
+): void {
+  const found = lstatOrNull(files, directory);
+  const isOurs = !policy.strictModes || files.uid === null || found?.uid === files.uid;
+  const dev = lstatOrNull(files, paths.objects)?.dev;
+  if (found?.kind !== "directory" || found.dev !== dev || !isOurs) throw changed(directory);
+}
 
 /**
  * Still under the lock, so that nobody is just starting to read them. Only the names go here: freeing what
@@ -210,6 +224,7 @@ export async function collect(
     const held: (Descriptor | null)[] = [];
     for (const object of released.slice(from, from + MAX_HELD)) {
       const [directory, payload] = [objectDirectory(paths, object), payloadPath(paths, object)];
+      if (!attempt(() => assertObjectDirectory(context, directory))) continue;
       held.push(files.hold(payload, dev), files.hold(directory, dev));
       attempt(() => files.unlink("collect.unlink", payload));
       attempt(() => files.rmdir("collect.rmdir", directory));

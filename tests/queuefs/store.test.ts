@@ -158,7 +158,7 @@ describe("queues on the store", () => {
     });
   }
 
-  test("pass over what the disk can't read just now and leave it as it is", async () => {
+  function withFaulty() {
     const faulty = new Set<string>();
     const files = {
       ...nodeFiles,
@@ -167,6 +167,22 @@ describe("queues on the store", () => {
         throw Object.assign(new Error("EIO: i/o error, open"), { code: "EIO", syscall: "open" });
       },
     };
+    return { faulty, files };
+  }
+
+  test("pass over sixteen that the disk can't read, and no more", async () => {
+    const { faulty, files } = withFaulty();
+    const { backend, put, payloadOf } = await opened({ platform: { files } });
+    for (let n = 0; n < 18; n++) await put(`m${n}`);
+    for (let n = 0; n < 16; n++) faulty.add(await payloadOf(`m${n}`));
+    assert.deepEqual((await backend.dequeue("jobs", lease)).map(({ id }) => id), ["m16"]);
+    faulty.add(await payloadOf("m17"));
+    await put("m18");
+    await assert.rejects(backend.dequeue("jobs", lease), { code: "io-error" });
+  });
+
+  test("pass over what the disk can't read just now and leave it as it is", async () => {
+    const { faulty, files } = withFaulty();
     const { backend, put, payloadOf, store, commits } = await opened({ platform: { files } });
     for (const id of ["a", "b", "c"]) await put(id);
     faulty.add(await payloadOf("a"));

@@ -340,6 +340,43 @@ describe("a payload that can't be read", () => {
     });
   }
 
+  const elsewhere = ["outside the store", "of another message"] as const;
+  const endings: Record<string, (store: Store, id: string) => Promise<unknown>> = {
+    "the acknowledged": async (store, id) => {
+      const [claim] = await store.claim("jobs", { ids: [id] });
+      await store.ack(claim!.receipt);
+    },
+    "the replaced": (store, id) => store.enqueue("jobs", id, "newer"),
+    "the pruned": async (store, id) => {
+      const [claim] = await store.claim("jobs", { ids: [id] });
+      await store.quarantine(claim!.receipt, { reason: "unreadable" });
+      await store.failed.prune([id]);
+    },
+    "the cleared": (store) => store.clear("jobs"),
+  };
+  for (const place of elsewhere) {
+    for (const [whose, end] of Object.entries(endings)) {
+      test(`(a link to a directory ${place}) is left alone with what it leads to: ${whose}`, async () => {
+        const { namespace, store } = await newStore();
+        const objects = join(namespace, "objects");
+        const { object } = await store.enqueue("jobs", "one", 1);
+        const other = (await store.enqueue("others", "two", 2)).object;
+        const outside = tempDir();
+        writeFileSync(join(outside, "payload.json"), "precious");
+        const target = place === "outside the store" ? outside : other;
+        rmSync(join(objects, object), { recursive: true });
+        symlinkSync(target, join(objects, object));
+        await end(store, "one");
+        assert.equal(readFileSync(join(outside, "payload.json"), "utf8"), "precious");
+        assert.equal((await store.claim("others"))[0]!.json(), 2);
+        assert.ok(lstatSync(join(objects, object)).isSymbolicLink());
+        // What isn't the store's is an orphan that check counts and gc refuses.
+        assert.equal((await store.check()).orphans, 1);
+        assert.equal((await store.gc()).left.length, 1);
+      });
+    }
+  }
+
   const faults: Record<string, (objects: string, one: string) => void> = {
     "one payload chmodded": (_, one) => chmodSync(join(one, "payload.json"), 0o640),
     "one payload without any permission": (_, one) => chmodSync(join(one, "payload.json"), 0),

@@ -48,7 +48,7 @@ export function takeOldest(
 ): Claim[] {
   const claims: Claim[] = [];
   const passedOver = new Map<string, unknown>();
-  while (claims.length < count && passedOver.size < MAX_PASSED_OVER) {
+  while (claims.length < count && passedOver.size <= MAX_PASSED_OVER) {
     const want = count - claims.length + passedOver.size;
     const oldest = oldestPending(transaction.state, queue, want);
     const note = oldest.length > passedOver.size ? noteNow(owner) : undefined;
