@@ -10,6 +10,8 @@
  *                                    │ no, or their list is another one
  *                                    └──▶ keep the list of inputs only
  *
+ * Of the inputs nothing but a digest is kept: the environment and git's configuration hold passwords.
+ *
  * An answer is kept only when nothing that it rests on changed while it was made. The file is written
  * without a sync, and its fingerprint tells whether it is whole; one that can't be read, or that another
  * user could have written, is as if it weren't there. There are at most 256 of them: directories whose
@@ -26,6 +28,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { hash } from "../src/platform/hash.ts";
 import { fingerprint, type Input, readInputs } from "../src/platform/inputs.ts";
 import { VERSION } from "./version.ts";
 
@@ -37,9 +40,11 @@ export interface LastAnswer {
 }
 
 interface Kept {
+  /** A digest of what was asked, and of the environment. */
   readonly key: string;
   readonly inputs: readonly Input[];
-  readonly values: readonly string[];
+  /** A digest of the inputs' values. */
+  readonly values: string;
   readonly output: string | null;
 }
 
@@ -71,7 +76,7 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
       ? `${env.HOME}/.local/state/agentq`
       : "");
   if (!isPlainPath(state)) return null;
-  const key = JSON.stringify([
+  const key = digest([
     VERSION,
     process.geteuid(),
     directory,
@@ -80,15 +85,15 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
   ]);
   const file = `${state}/answers/${fingerprint(directory).slice(-2)}`;
   const before = read(file, key);
-  const values = before && readInputs(before.inputs);
-  const same = before !== null && isSame(before.values, values!);
+  const values = before && digest(readInputs(before.inputs));
+  const same = before !== null && before.values === values;
   return {
     output: same ? before.output : null,
     keep(used, list, output) {
       if (used !== state) return;
       const inputs: Input[] = [["file", process.execPath], ...list];
-      const after = readInputs(inputs);
-      const unchanged = before !== null && isSame(values!, after) &&
+      const after = digest(readInputs(inputs));
+      const unchanged = before !== null && values === after &&
         JSON.stringify(before.inputs) === JSON.stringify(inputs);
       write(file, { key, inputs, values: after, output: unchanged ? output : null });
     },
@@ -105,8 +110,7 @@ function isCompiled(): boolean {
   return (process.argv[1] ?? "").startsWith("/$bunfs/");
 }
 
-const isSame = (a: readonly string[], b: readonly string[]) =>
-  a.length === b.length && a.every((value, at) => value === b[at]);
+const digest = (values: readonly unknown[]): string => hash("sha256", JSON.stringify(values));
 
 /** What was kept for this key; null when there is nothing that this user alone could have written. */
 function read(file: string, key: string): Kept | null {

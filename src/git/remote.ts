@@ -166,11 +166,20 @@ function unsupported(url: string, why: string): AgentqError {
   return new AgentqError("url-unsupported", `Can't use ${redactUrl(url)} as an origin: ${why}.`);
 }
 
-/** A url without user name, password, query and fragment: each may hold a secret. */
+/**
+ * A url without user name, password, query and fragment: each may hold a secret. So may what is no url, for a slip
+ * or a character that should have been escaped: there all from a colon to an at sign goes.
+ */
 export function redactUrl(url: string): string {
   const match = /^([A-Za-z][A-Za-z0-9+.-]*:\/\/)([^/?#]*)([^?#]*)(.*)$/s.exec(url);
-  if (!match) return url;
+  // `host:path@more` is an address like any other, and so is a path.
+  if (!match) return /\/\/|:\/|@[^/]*:/.test(url) ? url.replace(/:(?![:/\\])[^@]*@/s, ":…@") : url;
   const [, scheme, authority, path, rest] = match;
+  // What stands where a port would and is none: a password, cut off by a sign that ends it.
+  const [host, cut] = [authority!.replace(/:(?!\d*$)[^\]@]*$/s, ""), url.lastIndexOf("@")];
+  if (host !== authority && !authority!.includes("@")) {
+    return cut < 0 ? `${scheme}${host}:…` : `${scheme}…@${redactUrl(url.slice(cut + 1))}`;
+  }
   const at = authority!.lastIndexOf("@");
   const ssh = /ssh/i.test(scheme!);
   // The user name of an ssh url is an address, not a secret.

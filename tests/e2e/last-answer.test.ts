@@ -8,6 +8,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -221,4 +222,26 @@ scenario("what is kept is believed only as it was written, by its own user", asy
   chmodSync(file, 0o666);
   commit(agent.dir, "more", { "more.txt": "more\n" });
   assert.deepEqual(said(await asked(world)), before);
+});
+
+scenario("no secret that an answer rests on is kept", async () => {
+  const world = makeWorld("clone");
+  const { agent } = world;
+  await submitted(agent, 1);
+  git(agent.dir, "remote", "add", "other", "https://user:SECRET-url@example.com/x.git");
+  git(agent.dir, "config", "http.extraHeader", "Authorization: Bearer SECRET-header");
+  const secrets = {
+    AGENTQ_TOKEN: "SECRET-token",
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "http.proxy",
+    GIT_CONFIG_VALUE_0: "http://u:SECRET-proxy@127.0.0.1:1",
+  };
+  for (let i = 0; i < 3; i++) {
+    assert.equal((await run(agent, ["status", "--json"], { env: secrets })).status, 0);
+  }
+  const names = readdirSync(join(agent.state, "answers"));
+  assert.notEqual(names.length, 0);
+  for (const name of names) {
+    assert.doesNotMatch(readFileSync(join(agent.state, "answers", name), "latin1"), /SECRET/);
+  }
 });

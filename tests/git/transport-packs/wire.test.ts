@@ -120,6 +120,23 @@ test("redactUrl() leaves no secret", () => {
   assert.equal(redactUrl("ssh://me:p@h/x"), "ssh://me@h/x");
   assert.equal(redactUrl("git@h:x"), "git@h:x");
   assert.equal(redactUrl("/srv/a@b"), "/srv/a@b");
+  for (const kept of ["h:p@q", "https://h:80/x@y", "https://[::1]:80/@x", "https://h/@scope/x"]) {
+    assert.equal(redactUrl(kept), kept);
+  }
+  // A slip, or a sign in the password that ends the place it stands in.
+  for (
+    const slip of [
+      "https://user:SECRET/x@h/r",
+      "https://user:SECRET#x@h/r",
+      "https://user:SECRET?x@h/r",
+      "https://user:x/SECRET@x@h/r",
+      "https://user:SECRET",
+      "user:SECRET@h:r",
+      "https:/user:SECRET@h/r",
+      "https//user:SECRET@h/r",
+      "ext::https://user:SECRET@h/r",
+    ]
+  ) assert.doesNotMatch(redactUrl(slip), /SECRET/);
 });
 
 test("resolveRemote() gives the urls that git gives", () => {
