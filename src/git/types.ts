@@ -64,6 +64,8 @@ export type PushOutcome =
     /** The server's or hook's own words (raw, unescaped: escape before printing). */
     readonly remoteOutput: string;
     readonly refs: readonly { ref: string; reason: string }[];
+    /** Set where there was no report, but this HTTP status, and the refs are where they were. */
+    readonly httpStatus?: number;
   }
   | { readonly status: "unknown"; readonly message: string; readonly cause?: unknown };
 

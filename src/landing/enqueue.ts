@@ -91,6 +91,10 @@ export async function enqueue(
       });
     }
     snapshot = await readSnapshot(queue, signal);
+    if (outcome === "unknown") {
+      const got = await findSubmission(queue, snapshot, draft.submission, since, signal);
+      if (got) return got;
+    }
     await retry.again(snapshot.queueHead, outcome, signal);
   }
 }

@@ -65,7 +65,13 @@ export async function pushOnce(
       `the origin refused the push: ${reasons.join("; ") || outcome.message}`,
       ...(said === "" ? [] : [said]),
     ].join("\n"),
-    { details: { refs: outcome.refs, remoteOutput: outcome.remoteOutput } },
+    {
+      details: {
+        refs: outcome.refs,
+        remoteOutput: outcome.remoteOutput,
+        ...(outcome.httpStatus !== undefined && { status: outcome.httpStatus }),
+      },
+    },
   );
 }
 
@@ -121,7 +127,9 @@ export function turnedDown(fault: AgentqError, what?: string): AgentqError {
   return new AgentqError(fault.code, `${what ? `${what}: ` : ""}${wordsOf(fault)}`, {
     cause: fault,
     retryable: fault.retryable,
-    hint: "Its refs show that nothing was done. Try again later, or ask its operator.",
+    hint: isOfGateway(fault)
+      ? "Its refs don't show it done yet. Try again later, or ask its operator."
+      : "Its refs show that nothing was done. Try again later, or ask its operator.",
     ...(fault.details && { details: fault.details }),
   });
 }
@@ -146,6 +154,9 @@ export interface Retry {
   /** Called after a lost or unknown push, with what shows progress, its ref's value now: waits a moment. */
   again(place: string | null, outcome: "lost" | "unknown", signal?: AbortSignal): Promise<void>;
 }
+
+/** True where a gateway gave up on the server, which may do what it was asked later. */
+const isOfGateway = ({ details }: AgentqError) => [502, 503, 504].includes(Number(details?.status));
 
 /** How often a push may fail in a row while its ref doesn't move: then something else is wrong. */
 const STUCK_AFTER = 25;
@@ -201,13 +212,13 @@ export function createRetry(
       if (unknown >= UNKNOWN_AFTER || late || final) {
         // Nothing was sent where a ref is locked: that is no riddle.
         if (fault?.code === "ref-locked") throw fault;
-        if (fault && isTurnedDown(fault)) throw turnedDown(fault, what);
+        if (fault && isTurnedDown(fault) && !isOfGateway(fault)) throw turnedDown(fault, what);
         throw new AgentqError(
           "push-unknown",
           `${what}: the origin's answer was lost again and again${
-            fault ? `: ${fault.message}` : ""
+            fault ? `: ${wordsOf(fault)}` : ""
           }`,
-          fault ? { cause: fault } : {},
+          fault ? { cause: fault, ...(fault.details && { details: fault.details }) } : {},
         );
       }
       const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));

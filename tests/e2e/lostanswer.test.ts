@@ -102,30 +102,35 @@ for (const [how, fault] of FAULTY) {
   });
 }
 
-scenario(
-  "pushes that are answered with 503: told with the server's words, by doctor too",
-  async () => {
-    const { origin, proxy } = await proxied();
-    const agent = await prepared(origin);
-    const answer = httpAnswer("503 down", "closed until noon", ["Content-Type: text/plain"]);
-    proxy.decide = (request) => pushes(request) ? { answer } : "pass";
-    const turned = await run(agent, ["submit", "--json"]);
-    assert.equal(turned.status, 2);
-    const { code, message, details } = turned.json.error;
-    assert.deepEqual([code, details.status], ["server-error", 503]);
-    assert.match(message, /HTTP 503[^]*closed until noon/);
-    const doctor = await run(agent, ["doctor", "--json"]);
-    assert.equal(doctor.status, 1);
-    const push = doctor.json.checks.find(({ name }: { name: string }) => name === "push");
-    assert.equal(push.status, "fail");
-    assert.match(push.message, /HTTP 503[^]*closed until noon/);
-    proxy.decide = () => "pass";
-    const result = await runJson(agent, ["submit"]);
-    assert.deepEqual([result.ticket, result.outcome], [1, "landed"]);
-    proxy.stop();
-    checkLaws(origin);
-  },
-);
+for (const [status, told] of [[500, "server-error"], [503, "push-unknown"]] as const) {
+  scenario(
+    `pushes that are answered with ${status}: told with the server's words, by doctor too`,
+    async () => {
+      const { origin, proxy } = await proxied();
+      const words = new RegExp(`HTTP ${status}[^]*closed until noon`);
+      const agent = await prepared(origin);
+      const answer = httpAnswer(`${status} down`, "closed until noon", [
+        "Content-Type: text/plain",
+      ]);
+      proxy.decide = (request) => pushes(request) ? { answer } : "pass";
+      const turned = await run(agent, ["submit", "--json"]);
+      assert.equal(turned.status, 2);
+      const { code, message, details } = turned.json.error;
+      assert.deepEqual([code, details.status], [told, status]);
+      assert.match(message, words);
+      const doctor = await run(agent, ["doctor", "--json"]);
+      assert.equal(doctor.status, 1);
+      const push = doctor.json.checks.find(({ name }: { name: string }) => name === "push");
+      assert.equal(push.status, "fail");
+      assert.match(push.message, words);
+      proxy.decide = () => "pass";
+      const result = await runJson(agent, ["submit"]);
+      assert.deepEqual([result.ticket, result.outcome], [1, "landed"]);
+      proxy.stop();
+      checkLaws(origin);
+    },
+  );
+}
 
 scenario(
   "an enqueue whose answer and rereading are lost is found by the rerun: no second ticket",

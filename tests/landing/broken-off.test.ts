@@ -144,10 +144,51 @@ describe("a server that answers pushes with an error status", () => {
 
   test("is told with its status and words after a few tries", async () => {
     const { queue, submit } = await scene();
-    const down = turning(queue, said(503, true));
-    await assert.rejects(submit(down.queue), inItsWords(503));
+    const down = turning(queue, said(500, true));
+    await assert.rejects(submit(down.queue), inItsWords(500));
     assert.equal(down.pushes.length, 6);
   });
+
+  for (const status of [502, 503, 504]) {
+    test(`${status} again and again says nothing of what may be done later`, async () => {
+      const { queue, submit } = await scene();
+      const down = turning(queue, said(status, true));
+      await assert.rejects(
+        submit(down.queue),
+        (error) =>
+          isAgentqError(error, "push-unknown") && error.retryable &&
+          error.message.includes(`HTTP ${status}`) && error.message.includes("down until noon"),
+      );
+      assert.equal(down.pushes.length, 6);
+    });
+  }
+
+  for (const status of [400, 403, 504]) {
+    test(`a push that took effect and was answered with ${status} makes one ticket`, async () => {
+      const { fake, queue, submit } = await scene();
+      let first = true;
+      const push: Origin["push"] = async (updates, objects, options) => {
+        const outcome = await queue.origin.push(updates, objects, options);
+        if (!first) return outcome;
+        first = false;
+        // And somebody else's ticket comes right behind it.
+        await enqueue(queue, await readSnapshot(queue), {
+          candidate: fakeCommit(fake, [], "other"),
+          submitter: "other",
+          verifyCmd: null,
+          verifyTimeout: 1,
+          submission: "two",
+          submittedAt: 1,
+          title: null,
+          drops: [],
+        }, { clock: createWorld(1).clock("other"), objects: fake.reader() });
+        return { status: "unknown", message: "no report", cause: said(status, status >= 500) };
+      };
+      const ticket = await submit({ ...queue, origin: { ...queue.origin, push } });
+      assert.equal(ticket.message.ticket, 0);
+      assert.equal((await readSnapshot(queue)).queue?.message.ticket, 1);
+    });
+  }
 
   test("is told at once where trying again can't help", async () => {
     const { queue, submit } = await scene();
@@ -158,9 +199,9 @@ describe("a server that answers pushes with an error status", () => {
 
   test("is left alone for as long as it says", async () => {
     const { queue, submit, clock } = await scene();
-    const down = turning(queue, said(503, true, { retryAfter: 4 }));
+    const down = turning(queue, said(500, true, { retryAfter: 4 }));
     const began = clock.monotonic();
-    await assert.rejects(submit(down.queue), inItsWords(503));
+    await assert.rejects(submit(down.queue), inItsWords(500));
     assert.ok(clock.monotonic() - began >= 20_000);
   });
 

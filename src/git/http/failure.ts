@@ -4,9 +4,10 @@ import type { HttpResponse } from "./client.ts";
 
 /** The server wants a credential; `had`: it was given one. */
 export function unauthorized(name: string, had: boolean): AgentqError {
-  return had
-    ? new AgentqError("auth-required", `${name} does not accept the credential it was given.`)
-    : new AgentqError("auth-required", `${name} asks for a credential, and there is none.`);
+  const what = had
+    ? "does not accept the credential it was given"
+    : "asks for a credential, and there is none";
+  return new AgentqError("auth-required", `${name} ${what}.`, { details: { status: 401 } });
 }
 
 /** The error of any other status. `what` was asked of it: "the push". */

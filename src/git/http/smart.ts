@@ -143,7 +143,10 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
         throw new AgentqError(
           "auth-required",
           `${name()} does not accept the Authorization of http.extraHeader.`,
-          { hint: "Correct or remove that setting: while it is there, nothing else is tried." },
+          {
+            hint: "Correct or remove that setting: while it is there, nothing else is tried.",
+            details: { status: 401 },
+          },
         );
       }
       if (helped) await tellHelpers("erase", base, helped, context);

@@ -6,6 +6,7 @@
  *                      │              all hold our new values ─────▶ won (an answer to a repetition)
  *                      └── all as we named them, and still so after a moment ▶ refused
  *   no report, the whole request was sent ───────────────────────▶ unknown
+ *      with a status that is final (401, 403, 413 …) ─▶ read the refs ── as above, but moved: unknown
  *   no report, the pack's end never left this machine ────────────▶ an error: nothing can have happened
  *
  * Reasons behind `ng` are text for people, in the server's words and language, so they decide nothing.
@@ -109,7 +110,7 @@ export async function pushOver(
     }
   } catch (error) {
     if (!sent) throw signal?.aborted ? abortReason(signal) : error;
-    return afterSending(error, wire.name, updates);
+    return await afterSending(wire, error, updates, signal);
   }
   if (report.unpack === "ok" && report.refused.length === 0) {
     const ok = new Set(report.ok);
@@ -171,23 +172,46 @@ function bounded(body: () => Iterable<Buffer>): Uint8Array | (() => Iterable<Uin
   return Buffer.concat(chunks);
 }
 
-/** The request left; what came back wasn't a report. */
-function afterSending(error: unknown, name: string, updates: readonly RefUpdate[]): PushOutcome {
+/**
+ * The request left; what came back wasn't a report. A status that turns it down may stem from something
+ * between here and the server that looked at the answer alone, so the refs say whether it is true.
+ */
+async function afterSending(
+  wire: PushWire,
+  error: unknown,
+  updates: readonly RefUpdate[],
+  signal: AbortSignal | undefined,
+): Promise<PushOutcome> {
+  const why = error instanceof AgentqError ? error.message : String(error);
+  const unknown: PushOutcome = {
+    status: "unknown",
+    message: `${wire.name} gave no report on the push: ${why}`,
+    cause: error,
+  };
   const status = isAgentqError(error) ? error.details?.status : undefined;
-  // The server's front door turned the request away: git-receive-pack never saw it.
-  const turnedAway = ["auth-required", "push-too-large", "origin-not-found"] as const;
-  if (isAgentqError(error, ...turnedAway) || status === 411) throw error;
-  if (isAgentqError(error, "forbidden") && status === 403) {
-    const remoteOutput = String(error.details?.remoteOutput ?? "");
+  const final = ["auth-required", "push-too-large", "origin-not-found", "forbidden"] as const;
+  const turnedDown = isAgentqError(error, ...final) ||
+    (isAgentqError(error, "server-error") && typeof status === "number" &&
+      (!error.retryable || status === 411));
+  if (!turnedDown || signal?.aborted) return unknown;
+  try {
+    const outcome = await whatRefsSay(wire, updates, signal);
+    // Another push may have gone on from where ours has led.
+    if (outcome !== null) return outcome.status === "won" ? outcome : unknown;
+  } catch {
+    return unknown;
+  }
+  if (status === 403) {
     return {
       status: "refused",
       message: error.message,
-      remoteOutput,
+      remoteOutput: String(error.details?.remoteOutput ?? ""),
       refs: updates.map(({ ref }) => ({ ref, reason: "HTTP 403" })),
+      httpStatus: status,
     };
   }
-  const why = error instanceof AgentqError ? error.message : String(error);
-  return { status: "unknown", message: `${name} gave no report on the push: ${why}`, cause: error };
+  if (isAgentqError(error, ...final) || status === 411) throw error;
+  return unknown;
 }
 
 /** Git says no more than this of a ref that the server hides. */
@@ -196,28 +220,34 @@ function explained({ ref, reason }: { ref: string; reason: string }) {
   return { ref, reason: silent ? `${reason} (is it hidden there by transfer.hideRefs?)` : reason };
 }
 
+/** Won or lost, as the refs show; null while they are as they were, after two more looks too. */
+async function whatRefsSay(
+  wire: PushWire,
+  updates: readonly RefUpdate[],
+  signal: AbortSignal | undefined,
+): Promise<PushOutcome | null> {
+  const names = updates.map(({ ref }) => ref);
+  for (const pause of [0, ...SECOND_LOOKS]) {
+    if (pause > 0) await systemClock.sleep(pause, signal);
+    const { refs } = await wire.refs(names, signal);
+    const now = (ref: string): Oid | null => refs.get(ref) ?? null;
+    if (updates.every((update) => now(update.ref) === update.new)) return { status: "won" };
+    const differ = updates.filter(({ ref, old }) => now(ref) !== old).map(({ ref }) => ref);
+    if (differ.length > 0) {
+      return { status: "lost", message: `${differ.join(", ")} moved meanwhile`, refs: differ };
+    }
+  }
+  return null;
+}
+
 async function refusedOrLost(
   wire: PushWire,
   updates: readonly RefUpdate[],
   report: PushReport,
   signal: AbortSignal | undefined,
 ): Promise<PushOutcome> {
-  const names = updates.map(({ ref }) => ref);
-  const moved = async (): Promise<PushOutcome | null> => {
-    const { refs } = await wire.refs(names, signal);
-    const now = (ref: string): Oid | null => refs.get(ref) ?? null;
-    if (updates.every((update) => now(update.ref) === update.new)) return { status: "won" };
-    const differ = updates.filter(({ ref, old }) => now(ref) !== old).map(({ ref }) => ref);
-    if (differ.length === 0) return null;
-    return { status: "lost", message: `${differ.join(", ")} moved meanwhile`, refs: differ };
-  };
   try {
-    let outcome = await moved();
-    for (const pause of SECOND_LOOKS) {
-      if (outcome !== null) return outcome;
-      await systemClock.sleep(pause, signal);
-      outcome = await moved();
-    }
+    const outcome = await whatRefsSay(wire, updates, signal);
     if (outcome !== null) return outcome;
   } catch (error) {
     // Refused it was; only whether by a lost race stays open.
@@ -230,7 +260,7 @@ async function refusedOrLost(
   }
   const refs = report.refused.length > 0
     ? report.refused.map(explained)
-    : names.map((ref) => ({ ref, reason: `unpack ${report.unpack}` }));
+    : updates.map(({ ref }) => ({ ref, reason: `unpack ${report.unpack}` }));
   const first = refs[0]!;
   const message = report.unpack === "ok" ? `${first.ref}: ${first.reason}` : report.unpack;
   const remoteOutput = report.remoteOutput();

@@ -215,24 +215,84 @@ test("a chain that is hidden from readers or from all is refused by name", () =>
     }
   }));
 
-test("a gateway's 502 in place of the report is unknown; 413 and 403 are final", () =>
+/** Answers pushes by a status, after `effect`. */
+function answering(
+  server: GitServer,
+  status: number,
+  effect: () => void,
+  headers: Record<string, string> = {},
+): void {
+  server.intercept = ({ method, url, body }, response) => {
+    if (method !== "POST" || !url.endsWith("git-receive-pack")) return false;
+    if (body.length > 4) effect();
+    response.writeHead(status, { "Content-Type": "text/plain", ...headers });
+    response.end(status === 204 ? "" : "words of the server");
+    return true;
+  };
+}
+
+const REALM = { "WWW-Authenticate": 'Basic realm="x"' };
+
+test("a gateway's 502 in place of the report is unknown; 413, 401, 404 and 403 are final, once the refs say so", () =>
   withServer(async ({ work, first, server, push }) => {
     const second = commit(work, "second");
     const update = { ref: "refs/heads/main", old: first, new: second };
-    let status = 502;
-    server.intercept = ({ method, url }, response) => {
-      if (method !== "POST" || !url.endsWith("git-receive-pack")) return false;
-      response.writeHead(status, { "Content-Type": "text/plain" });
-      response.end("words of the server");
-      return true;
-    };
+    answering(server, 502, () => {});
     assert.equal((await push([update])).status, "unknown");
-    status = 413;
-    await assert.rejects(push([update]), (error) => isAgentqError(error, "push-too-large"));
-    status = 403;
+    for (
+      const [status, code] of [
+        [413, "push-too-large"],
+        [401, "auth-required"],
+        [404, "origin-not-found"],
+      ] as const
+    ) {
+      answering(server, status, () => {}, REALM);
+      await assert.rejects(push([update]), (error) => isAgentqError(error, code));
+    }
+    answering(server, 403, () => {});
     const outcome = await push([update]);
     assert.ok(outcome.status === "refused");
     assert.equal(outcome.remoteOutput, "words of the server");
+    assert.equal(outcome.httpStatus, 403);
+    // Nothing says so where the refs can't be read.
+    let pushed = false;
+    answering(server, 403, () => pushed = true);
+    const turnDown = server.intercept!;
+    server.intercept = (exchange, response) => {
+      if (!pushed) return turnDown(exchange, response);
+      response.writeHead(403);
+      response.end();
+      return true;
+    };
+    assert.equal((await push([update])).status, "unknown");
+  }));
+
+test("a push that took effect is won, whatever status stands in place of its report", () =>
+  withServer(async ({ bare, work, first, server, push }) => {
+    let old = first;
+    for (const status of [403, 401, 404, 413, 411, 400, 204, 405]) {
+      const next = commit(work, `status ${status}`);
+      answering(
+        server,
+        status,
+        () => git(work, "push", "-q", bare, `${next}:refs/heads/main`),
+        REALM,
+      );
+      const update = { ref: "refs/heads/main", old, new: next };
+      assert.deepEqual(await push([update], [old]), { status: "won" }, `HTTP ${status}`);
+      // Somebody may have gone on from it at once: whether it was there, only its chain tells.
+      const mine = commit(work, `mine ${status}`);
+      const theirs = commit(work, `theirs ${status}`);
+      answering(
+        server,
+        status,
+        () => git(work, "push", "-q", bare, `${theirs}:refs/heads/main`),
+        REALM,
+      );
+      const outcome = await push([{ ref: "refs/heads/main", old: next, new: mine }], [next]);
+      assert.equal(outcome.status, "unknown", `HTTP ${status}`);
+      old = theirs;
+    }
   }));
 
 test("a large push goes out in chunks and arrives", () =>
