@@ -213,7 +213,7 @@ async function waitForIt(
   const { waitForTicket } = await import("../../src/landing/duty.ts");
   const result: ResultEntry | null = await waitForTicket(
     session.queue,
-    await readSnapshot(session.queue, context.signal),
+    null,
     ticket,
     {
       ...dutyOf(context, flags, session, me),

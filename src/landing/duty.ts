@@ -65,6 +65,8 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
   let notBefore = -Infinity;
   /** What this lander left to others: it doesn't ask for the lock to find that out again. */
   let left: { stop: Stop; next: number; tip: Oid | null; until: number } | null = null;
+  /** An entry that names us, while no turn is under way, is of a turn that couldn't give the lock back. */
+  let asked = false;
 
   async function turn(snapshot: Snapshot, bounds: Bounds): Promise<Turn> {
     const holder = holderOf(snapshot.lock);
@@ -73,7 +75,8 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
     if (control.paused) {
       return { why: "paused", by: control.paused.by, reason: control.paused.reason };
     }
-    if (holder !== null && quiet < options.ttl) {
+    const ours = asked && holder === options.me;
+    if (holder !== null && !ours && quiet < options.ttl) {
       return { why: "not-now", because: `${holder} is landing` };
     }
     if (
@@ -84,9 +87,10 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
       return { why: "not-now", because: "leaving the ticket to other landers for a moment" };
     }
     const workshop = await options.workshop();
+    asked = true;
     const held = await acquireLock(queue, snapshot, options, signal);
     if (held === null) return { why: "not-now", because: "another lander was faster" };
-    if (holder !== null) {
+    if (holder !== null && !ours) {
       options.onProgress?.(`${holder} has been quiet for ${seconds(quiet)} s: taking over`);
     }
     try {
@@ -149,11 +153,11 @@ function isOfConnection(error: unknown): error is AgentqError {
 function createPoller(queue: Queue, options: DutyOptions) {
   const { clock, signal } = options;
   const reading = createPatience(options, isRetryable);
-  return async function next(limit = Infinity, atLeast = 0): Promise<Snapshot> {
-    for (let pause = atLeast;;) {
+  return async function next(limit = Infinity, atLeast = 0, now = false): Promise<Snapshot> {
+    for (let pause = atLeast, first = now;; first = false) {
       // Jitter: many waiters must not ask in step.
       const usual = options.poll * (0.8 + clock.random() * 0.4);
-      await clock.sleep(Math.min(limit, Math.max(usual, pause)), signal);
+      if (!first) await clock.sleep(Math.min(limit, Math.max(usual, pause)), signal);
       try {
         const snapshot = await readSnapshot(queue, signal);
         reading.good();
@@ -167,12 +171,12 @@ function createPoller(queue: Queue, options: DutyOptions) {
 
 /**
  * Waits for the result of `ticket`, landing meanwhile. Null when `timeout` (milliseconds) is over:
- * the ticket stays queued.
+ * the ticket stays queued. Without a snapshot it begins by reading one, as patiently as later.
  * @throws `ticket-unknown`, and what stops a lander: `branch-rewound`, `push-refused`, …
  */
 export async function waitForTicket(
   queue: Queue,
-  snapshot: Snapshot,
+  begin: Snapshot | null,
   ticket: number,
   options: DutyOptions & {
     readonly timeout: number;
@@ -197,9 +201,10 @@ export async function waitForTicket(
   const next = createPoller(queue, bounded);
   const landing = createPatience(bounded, isOfConnection);
   const say = createTeller(bounded);
-  if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
   void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
   try {
+    let snapshot = begin ?? await next(options.timeout, 0, true);
+    if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
     for (;;) {
       let fresh: Snapshot | null = null;
       let pause = 0;

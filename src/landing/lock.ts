@@ -100,7 +100,9 @@ export async function acquireLock(
   const kept = holderOf(snapshot.lock) === null || found.tip === null
     ? { ...found, tip: snapshot.tip ?? NO_TIP }
     : found;
-  const control = { ...kept, deaths: deathsAfter(kept, snapshot) };
+  // Our own entry is of a turn that couldn't give the lock back: nobody died of the ticket.
+  const own = holderOf(snapshot.lock) === me;
+  const control = own ? kept : { ...kept, deaths: deathsAfter(kept, snapshot) };
   const started = clock.monotonic();
   const made = lockCommit(snapshot.lockHead, {
     holder: me,

@@ -1,5 +1,6 @@
 /** An origin that breaks off, or turns pushes down with an error status: borne for a while, then told. */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Origin, PushOutcome } from "../../src/git/types.ts";
@@ -89,6 +90,72 @@ describe("a turn that ends in the middle because of the origin", () => {
       });
     }
   }
+
+  test("an outage right behind the ticket's push is waited through", async () => {
+    const { fake, queue, run, submit, duty } = await scene();
+    await submit();
+    let failing = 20;
+    fake.interference = {
+      step: (what) =>
+        what === "refs" && failing-- > 0
+          ? Promise.reject(broken("origin-unreachable"))
+          : Promise.resolve(),
+    };
+    const result = await run(waitForTicket(queue, null, 0, { ...duty, timeout: 300_000 }));
+    assert.equal(result?.message.reason, "landed");
+    assert.equal(await run(waitForTicket(queue, null, 0, { ...duty, timeout: 1000 })), result);
+    await assert.rejects(
+      run(waitForTicket(queue, null, 1, { ...duty, timeout: 1000 })),
+      (error) => isAgentqError(error, "ticket-unknown"),
+    );
+    failing = Infinity;
+    assert.equal(await run(waitForTicket(queue, null, 0, { ...duty, timeout: 5000 })), null);
+  });
+
+  test("a lander whose lock couldn't be given back goes on with it at once", async () => {
+    for (const waiting of [true, false]) {
+      for (const answered of [true, false]) {
+        const { fake, queue, run, submit, duty, clock } = await scene();
+        await submit();
+        const snapshot = await readSnapshot(queue);
+        // The origin is gone right behind the push of the lock, answered or not, for a few seconds.
+        let until = Infinity;
+        let out = false;
+        let answers = answered ? 1 : 0;
+        const step = () =>
+          out && clock.monotonic() < until && answers-- <= 0
+            ? Promise.reject(broken("origin-unreachable"))
+            : Promise.resolve();
+        fake.interference = {
+          step,
+          push: () => {
+            if (out) return "none";
+            out = true;
+            until = clock.monotonic() + 6000;
+            return "none";
+          },
+        };
+        const ours = { ...duty, ttl: 600_000 };
+        const began = clock.monotonic();
+        if (waiting) {
+          const result = await run(
+            waitForTicket(queue, snapshot, 0, { ...ours, timeout: 3_600_000 }),
+          );
+          assert.equal(result?.message.reason, "landed");
+        } else {
+          const ended = await run(landQueue(queue, snapshot, { ...ours, watch: false }));
+          assert.deepEqual(ended, { why: "idle" });
+        }
+        assert.ok(clock.monotonic() - began < 60_000, "not the ttl of its own lock");
+        fake.interference = {};
+        assert.equal(holderOf((await readSnapshot(queue)).lock), null);
+        for (const move of fake.moves.filter(({ ref }) => ref === queue.names.lock)) {
+          const entry = Buffer.from(fake.objects.get(move.new)!.data).toString();
+          assert.doesNotMatch(entry, /"deaths":\s*\{/, "nobody died of the ticket");
+        }
+      }
+    }
+  });
 
   test("what never gets better is an error in the end", async () => {
     const { fake, queue, run, submit, duty, clock } = await scene();
