@@ -132,7 +132,10 @@ export interface RecoverOptions {
    * knows nothing of leases) as run out after this long, in milliseconds. Never applied to a worker.
    */
   readonly staleMs?: number;
-  /** Ends the watching of leases that have run out: what is certain is taken back all the same. */
+  /**
+   * Ends the watching of leases that have run out: what is certain is taken back all the same. Of very many on
+   * Redis it ends after the part that is under way.
+   */
   readonly signal?: AbortSignal;
 }
 

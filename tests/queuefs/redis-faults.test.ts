@@ -234,10 +234,18 @@ describe("a Redis server that misbehaves", () => {
     const backend = await open(`redis://127.0.0.1:${server.port}?timeout=300`);
     await backend.create("q");
     const args = ["-p", String(server.port), "eval", "while true do end", "0"];
+    // An answer that is late says what helps.
+    server.cli("client", "pause", "1000");
+    const late = backend.enqueue("q", [{ data: bytes("x") }]);
+    await assert.rejects(late, { code: "backend-outcome-unknown", hint: /timeout=.*smaller/ });
+    server.cli("client", "unpause");
     const endless = spawn("redis-cli", args, { stdio: "ignore" });
     await until(() => server.cli("ping").startsWith("BUSY"));
     const busy = backend.enqueue("q", [{ data: bytes("x") }]);
     await assert.rejects(busy, { code: "backend-busy", hint: /script/i, retryable: true });
+    // Where the connection is made meanwhile, as every command does.
+    const opened = open(`redis://127.0.0.1:${server.port}?timeout=300`);
+    await assert.rejects(opened, { code: "backend-busy", hint: /script/i, retryable: true });
     server.cli("script", "kill");
     await new Promise((resolve) => endless.once("exit", resolve));
     server.cli("config", "set", "min-replicas-to-write", "1");

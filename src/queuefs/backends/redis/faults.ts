@@ -7,9 +7,14 @@ const LATER = /^(LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|MOVED|ASK|BUSY
 /** The last one is what a script hears that may not run one of its commands. */
 const DENIED =
   /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH|(ERR )?The user executing the script can't)/;
+const BUSY = {
+  words: /^BUSY /,
+  hint:
+    "A script runs on the server for long: wait for its end, or have it ended there (SCRIPT KILL).",
+};
 const CODES: readonly [RegExp, ErrorCode][] = [
   [/^(OOM|MISCONF) /, "backend-full"],
-  [/^BUSY /, "backend-busy"],
+  [BUSY.words, "backend-busy"],
   [DENIED, "backend-denied"],
   [LATER, "backend-unreachable"],
   [/^NOREPLICAS /, "backend-unreachable"],
@@ -20,10 +25,7 @@ const HINTS: readonly [RegExp, string][] = [
     /^NOPERM|The user executing the script can't/,
     "Give the user the commands and keys that docs/queues.md lists (ACL SETUSER), or name another user.",
   ],
-  [
-    /^BUSY /,
-    "A script runs on the server for long: wait for its end, or have it ended there (SCRIPT KILL).",
-  ],
+  [BUSY.words, BUSY.hint],
   [
     /^NOREPLICAS/,
     "The server takes changes only with enough replicas (min-replicas-to-write): see to these.",
@@ -92,6 +94,12 @@ const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
 /** The client's own words for a call that it has not sent. */
 const UNSENT = /^(Stream isn't writeable|Cluster isn't ready)/;
 
+/** Our own words for a call whose answer didn't come in time, and what helps. */
+const LATE = /^no answer within \d+ ms$/;
+const LATE_HINT = "Give the server longer (?timeout=MILLISECONDS), or do less in one call.";
+const LATE_UNKNOWN = "Look before repeating: it may have been done. " +
+  "Then give the server longer (?timeout=MILLISECONDS), or do less in one call (smaller batches).";
+
 /**
  * True when nothing was executed, as the server said or since nothing was sent, and may be in a moment.
  * `alone`: there are no other nodes to ask, so a replica stays one and a slot stays where it is.
@@ -149,6 +157,12 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
         : {}),
     });
   }
+  if (error !== null && BUSY.words.test(error.message)) {
+    return new AgentqError("backend-busy", `${label}: ${firstLine(error)}`, {
+      cause: error,
+      hint: BUSY.hint,
+    });
+  }
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
   const cut = error !== null && label.startsWith("redis:") && /ECONNRESET|clos/i.test(why);
   return new AgentqError("backend-unreachable", `${label}: ${why}`, {
@@ -189,7 +203,7 @@ export function callFault(
   return new AgentqError(
     readOnly || UNSENT.test(message) ? "backend-unreachable" : "backend-outcome-unknown",
     `${label}: ${call}: ${message}`,
-    { cause: error },
+    { cause: error, ...(LATE.test(message) ? { hint: readOnly ? LATE_HINT : LATE_UNKNOWN } : {}) },
   );
 }
 

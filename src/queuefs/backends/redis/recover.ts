@@ -10,7 +10,7 @@ import { judgeLease } from "../../lease.ts";
 import { watch, watchMs } from "../../watch.ts";
 import type { Argument } from "./call.ts";
 import type { Reply } from "./connection.ts";
-import { text } from "./replies.ts";
+import { groups, text } from "./replies.ts";
 import type { Role } from "./role.ts";
 import { SURVEY, TAKE_BACK } from "./scripts/messages.ts";
 import type { Script } from "./scripts/prelude.ts";
@@ -33,28 +33,49 @@ export async function recoverQueue(
   queue: string,
   { staleMs, signal }: RecoverOptions,
 ): Promise<Recovered[]> {
-  const candidates = await survey(run, role, staleMs);
+  const candidates = await survey(run, role, staleMs, signal);
   const certain = candidates.filter(({ watchMs }) => watchMs === 0);
   const watched = candidates.filter(({ watchMs }) => watchMs > 0);
-  const recovered = await takeBack(run, queue, certain);
+  const recovered = await takeBack(run, queue, certain, signal);
   if (watched.length === 0) return recovered;
   const longest = watched.reduce((most, { watchMs }) => Math.max(most, watchMs), 0);
   if (!await watch(longest, signal)) return recovered;
-  return [...recovered, ...await takeBack(run, queue, watched)];
+  return [...recovered, ...await takeBack(run, queue, watched, signal)];
 }
 
+/** So many at a time: a server does nothing else meanwhile. */
+const CHUNK = 1000;
+
+/**
+ * Looks at all that is in processing, window by window from the end of their order downwards: what goes
+ * meanwhile moves the rest down, into a window that is still to come, and what is taken meanwhile stands above.
+ */
 async function survey(
   run: Run,
   { asks, assertMaster }: Role,
   staleMs: number | undefined,
+  signal: AbortSignal | undefined,
 ): Promise<Candidate[]> {
-  const [time, role, ...rows] = await run(SURVEY, [asks]) as Reply[];
-  await assertMaster(role);
-  const reply = [time, ...rows].map(text);
-  const now = { boot: 0, bootId: null, wall: Number(reply[0]) };
+  // By delivery, since one may be met again in the next window.
+  const candidates = new Map<string, Candidate>();
+  for (let [first, last] = [-CHUNK, -1];;) {
+    const [time, role, size, ...rows] = await run(SURVEY, [asks, first, last]) as Reply[];
+    await assertMaster(role);
+    for (const each of judge(Number(text(time)), rows, staleMs)) {
+      candidates.set(`${each.id}|${each.owner}`, each);
+    }
+    last = first < 0 ? Number(size) - CHUNK - 1 : first - 1;
+    if (last < 0 || signal?.aborted) return [...candidates.values()];
+    first = Math.max(0, last - CHUNK + 1);
+  }
+}
+
+/** Those of the surveyed that are to be taken back, or watched first. `wall`: the server's time in ms. */
+function judge(wall: number, rows: Reply[], staleMs: number | undefined): Candidate[] {
+  const now = { boot: 0, bootId: null, wall };
   const candidates: Candidate[] = [];
-  for (let i = 1; i + 5 <= reply.length; i += 5) {
-    const [id, owner, record, alive, score] = reply.slice(i, i + 5) as [
+  for (const row of groups(rows, 5)) {
+    const [id, owner, record, alive, score] = row.map(text) as [
       string,
       string,
       string,
@@ -80,9 +101,6 @@ async function survey(
   return candidates;
 }
 
-/** So many at a time: a server does nothing else meanwhile. */
-const CHUNK = 1000;
-
 /**
  * Those that go furthest back come first: of those that are at the front already, placing a message back
  * moves all that belong before it.
@@ -91,6 +109,7 @@ async function takeBack(
   run: Run,
   queue: string,
   candidates: readonly Candidate[],
+  signal: AbortSignal | undefined,
 ): Promise<Recovered[]> {
   const sorted = candidates.map((candidate) => ({ candidate, order: orderOf(candidate) }))
     .sort((a, b) => a.order - b.order).map(({ candidate }) => candidate);
@@ -107,6 +126,7 @@ async function takeBack(
         outcome: outcomes[i] === 2 ? "superseded" as const : "pending" as const,
       }]
     ));
+    if (signal?.aborted) break;
   }
   return recovered.flat();
 }

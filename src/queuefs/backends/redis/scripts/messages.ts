@@ -232,15 +232,15 @@ return answer
 );
 
 /**
- * ARGV queue, whether to ask for the role. First the server's time in ms and its role, then five values
- * for each message in processing: id, owner, its record when that is of this very delivery (else ""), "1"
+ * ARGV queue, whether to ask for the role, first, last (as in ZRANGE). First the server's time in ms, its role
+ * and how many are in processing, then five values for each message there between first and last: id, owner, its record when that is of this very delivery (else ""), "1"
  * when the owner's alive key exists, the score.
  */
 export const SURVEY = queueScript(
   "survey",
   `
-local answer = { int(now_ms()), server_role(ARGV[2]) }
-for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
+local answer = { int(now_ms()), server_role(ARGV[2]), redis.call('ZCARD', processing) }
+for _, member in ipairs(redis.call('ZRANGE', processing, ARGV[3], ARGV[4])) do
   local id, owner = string.match(member, '^([^|]*)|?(.*)$')
   local r = record(id)
   answer[#answer + 1] = id
