@@ -12,13 +12,13 @@ const V1_OWN = /^\.fs-safe-(?:retirements|transfer-[0-9a-f]{32}\.lock)$/;
 const PENDING = /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.json$/;
 const TAKEN = /^[A-Za-z0-9_-][A-Za-z0-9._-]*\.(?:processing|delivered)$/;
 /** What v1 writes before it renames it. */
-const TEMPORARY = /\.[0-9]+\.[0-9a-f-]{36}\.tmp$/;
+export const TEMPORARY = /\.[0-9]+\.[0-9a-f-]{36}\.tmp$/;
 /** Where a queue's dead letters lie, unless it was opened with another place for them. */
-const FAILED = "failed";
+export const FAILED = "failed";
 /** A part of a queue's name, which is a directory. */
 const QUEUE_PART = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$/;
 /** The files by which other programs know a directory of theirs. */
-const MANIFEST =
+export const MANIFEST =
   /^(?:package(?:-lock)?|[jt]sconfig(?:\.[a-z]+)?|deno|composer|angular|manifest)\.json$/;
 
 const MAX_DEPTH = 8;
@@ -100,7 +100,7 @@ function survey(files: FileSystem<StoreSite>, directory: string): Survey {
 }
 
 /** A regular file for its owner alone whose text doesn't end with a line. */
-function isWrittenByV1(files: FileSystem<StoreSite>, path: string): boolean {
+export function isWrittenByV1(files: FileSystem<StoreSite>, path: string): boolean {
   const found = stat(files, path);
   if (found?.kind !== "file") return false;
   if (files.hasModes && found.mode !== FILE_MODE) return false;

@@ -15,6 +15,7 @@ import { errnoOf, ioError, syncDirectory } from "../platform/durable.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import type { Json } from "./types.ts";
 import { toTyped, typed, unsure, versionOf, wasPublished } from "./v1-errors.ts";
+import { v1Contents } from "./v1-contents.ts";
 import { refuseStore } from "./v2-marks.ts";
 
 export type NativeMode = "off" | "auto" | "require";
@@ -27,6 +28,8 @@ export interface V1Options {
    * Deno, where the helper can't be loaded). fs-safe has one such setting for the whole process.
    */
   nativeMode?: NativeMode;
+  /** False: the directories are made, and made private, only before the first change. Default true. */
+  prepare?: boolean;
 }
 
 export interface V1Claim {
@@ -65,7 +68,7 @@ export interface V1Queue {
 const TEMP_PREFIX = "agentq";
 
 /**
- * Opens (and, when missing, makes) a v1 queue. What lies above its directories may be links, which fs-safe
+ * Opens (and, when missing, makes) a v1 queue; looking changes nothing. What lies above its directories may be links, which fs-safe
  * refuses: they are followed once, here. Errors: `v2-directory`, `helper-unavailable`, `mode-unsupported`.
  */
 export async function openV1Queue(directory: string, options: V1Options = {}): Promise<V1Queue> {
@@ -76,12 +79,18 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
   const fsSafe = await import("@openclaw/fs-safe/store");
   const { configureFsSafeNative } = await import("@openclaw/fs-safe/config");
   configureFsSafeNative({ mode: options.nativeMode ?? defaultNativeMode() });
-  if (!existsSync(queueDir) || !existsSync(failedDir)) assertUsableUmask(queueDir);
-  await typed(
-    "prepare",
-    queueDir,
-    () => fsSafe.ensureJsonDurableQueueDirs({ queueDir, failedDir }),
-  );
+  let isPrepared = false;
+  const prepare = async () => {
+    if (isPrepared) return;
+    if (!existsSync(queueDir) || !existsSync(failedDir)) assertUsableUmask(queueDir);
+    await typed(
+      "prepare",
+      queueDir,
+      () => fsSafe.ensureJsonDurableQueueDirs({ queueDir, failedDir }),
+    );
+    isPrepared = true;
+  };
+  if (options.prepare ?? true) await prepare();
 
   // v1's own rule for IDs, which is wider than the v2 store's.
   const pathsOf = (id: string) => {
@@ -101,7 +110,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     }
   };
   const listed = () => {
-    const files = names(queueDir);
+    const { messages: files } = v1Contents(queueDir);
     const withSuffix = (suffix: string) =>
       files.filter((name) => name.endsWith(suffix))
         .map((name) => name.slice(0, -suffix.length))
@@ -119,6 +128,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
   const load = async (id: string): Promise<V1Claim | null> => {
     const paths = pathsOf(id);
     assertUsableUmask(queueDir);
+    await prepare();
     try {
       const payload = await typed(
         "claim",
@@ -141,6 +151,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     async enqueue(id, payload) {
       const { jsonPath } = pathsOf(id);
       assertUsableUmask(queueDir);
+      await prepare();
       const before = versionOf(jsonPath);
       try {
         const tempPrefix = TEMP_PREFIX;
@@ -173,6 +184,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
       const paths = pathsOf(id);
       if (!listed().processing.includes(id)) throw notClaimed(queueDir, id);
       assertUsableUmask(queueDir);
+      await prepare();
       await typed(
         "acknowledge",
         paths.processingPath ?? paths.jsonPath,
@@ -182,6 +194,7 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
     async fail(id) {
       const paths = pathsOf(id);
       assertUsableUmask(queueDir);
+      await prepare();
       await typed(
         "fail",
         paths.jsonPath,

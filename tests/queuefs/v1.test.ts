@@ -3,10 +3,13 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   existsSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -224,6 +227,94 @@ describe("the v1 backend", () => {
     }
     assert.deepEqual(readdirSync(join(root, "src")).sort(), ["deep", "main.ts"]);
     assert.deepEqual(await backend.status("emptied"), { pending: 0, processing: 0 });
+  });
+
+  /** Names, modes and contents of all that is in a directory, and the directory's own mode. */
+  function snapshot(root: string): string[] {
+    return ["", ...readdirSync(root, { recursive: true, encoding: "utf8" }).sort()].map((name) => {
+      const stat = lstatSync(join(root, name));
+      const content = stat.isFile() ? readFileSync(join(root, name), "utf8") : "";
+      return `${name} ${stat.mode.toString(8)} ${content}`;
+    });
+  }
+
+  test("changes nothing by looking, whatever the queue's permissions are", async () => {
+    const root = tempDir();
+    const failedDirectory = join(tempDir(), "failed");
+    const other = await openV1Queue(join(root, "jobs"), { failedDirectory });
+    await other.enqueue("a", 1);
+    await other.enqueue("b", 2);
+    await other.claim();
+    chmodSync(join(root, "jobs"), 0o755);
+    const before = snapshot(root);
+    const backend = await openBackend(`v1:${root}`);
+    assert.deepEqual(await backend.list(), ["jobs"]);
+    assert.equal((await backend.messages("jobs")).length, 2);
+    assert.equal((await backend.peek("jobs"))?.id, "b");
+    assert.deepEqual(await backend.status("jobs"), { pending: 1, processing: 1 });
+    assert.equal((await backend.statuses()).size, 1);
+    assert.equal(await backend.complete(["jobs"]), false);
+    assert.deepEqual(await backend.failed.list("jobs"), []);
+    await assert.rejects(backend.failed.show("jobs", "a"), refused("message-not-found"));
+    assert.deepEqual(snapshot(root), before);
+    // The first change makes what v1 needs.
+    assert.equal((await backend.dequeue("jobs", take)).length, 1);
+    assert.equal(lstatSync(join(root, "jobs")).mode & 0o777, 0o700);
+    await backend.fail("jobs", [{ id: "b", owner: take.owner }], "no");
+    assert.equal((await backend.failed.list("jobs")).length, 1);
+  });
+
+  test("takes nothing of what other programs keep for messages", async () => {
+    const trees: Record<string, Record<string, number>> = {
+      "a package": { "package.json": 0o644, "README.md": 0o644, "src/a.js": 0o644 },
+      "a private package": { "package.json": 0o600, "data.json": 0o600 },
+      "fixtures": { "a.json": 0o644, "b.json": 0o644 },
+      "results": { "failed/a.json": 0o644, "all.html": 0o644 },
+      "sketches": { "film.processing": 0o640, "notes": 0o600 },
+    };
+    for (const [what, files] of Object.entries(trees)) {
+      const root = join(tempDir(), "place");
+      for (const [path, mode] of Object.entries(files)) {
+        mkdirSync(join(root, path, ".."), { recursive: true, mode: 0o755 });
+        writeFileSync(join(root, path), '{"name":"x"}\n');
+        chmodSync(join(root, path), mode);
+      }
+      if (existsSync(join(root, "failed"))) chmodSync(join(root, "failed"), 0o755);
+      chmodSync(root, 0o755);
+      const before = snapshot(root);
+      for (const at of [root, join(root, "..")]) {
+        const backend = await openBackend(`v1:${at}`);
+        assert.deepEqual(await backend.list(), [], what);
+        for (
+          const call of [
+            () => backend.messages("place"),
+            () => backend.dequeue("place", take),
+            () => backend.enqueue("place", [{ data: bytes("1") }]),
+            () => backend.ack("place", [{ id: "film", owner: take.owner }]),
+          ]
+        ) {
+          await assert.rejects(call(), { code: "queue-not-found", message: /place holds "/ }, what);
+        }
+      }
+      const above = await openBackend(`v1:${join(root, "..")}`);
+      await assert.rejects(above.create("place"), refused("identity-changed"));
+      assert.deepEqual(snapshot(root), before);
+    }
+  });
+
+  test("hands out only v1's own messages where other files lie beside them", async () => {
+    const root = join(tempDir(), "place");
+    await (await openV1Queue(root)).enqueue("mine", 1);
+    writeFileSync(join(root, "package.json"), "{}");
+    writeFileSync(join(root, "data.json"), "{}\n", { mode: 0o600 });
+    writeFileSync(join(root, "README"), "");
+    const backend = await openBackend(`v1:${root}`);
+    assert.deepEqual((await backend.messages("place")).map(({ id }) => id), ["mine"]);
+    const all = await backend.dequeue("place", { ...take, count: 9 });
+    assert.deepEqual(all.map(({ id }) => id), ["mine"]);
+    assert.deepEqual(await backend.ack("place", all), ["done"]);
+    assert.deepEqual(await backend.status("place"), { pending: 0, processing: 0 });
+    assert.ok(["package.json", "data.json"].every((name) => existsSync(join(root, name))));
   });
 
   test("is never opened in, on or above what a v2 store keeps to itself", async () => {

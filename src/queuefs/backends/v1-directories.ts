@@ -5,11 +5,12 @@ import { AgentqError } from "../../errors.ts";
 import { madeThroughNothing } from "../../platform/directory.ts";
 import { errnoOf, ioError } from "../../platform/durable.ts";
 import { assertUsableUmask } from "../../platform/umask.ts";
+import { v1Contents } from "../../store/v1-contents.ts";
 import { holdsStore } from "../../store/v2-marks.ts";
 import { checkQueueName, isQueueName, quoted } from "../names.ts";
 
 /** The directory of a queue's dead letters, in the queue's own. */
-const FAILED = "failed";
+export const FAILED = "failed";
 
 /** The directory that `v1:DIR` names. Throws `backend-missing` where there is none and none is to be made. */
 export function requireDirectory(path: string, create: boolean): void {
@@ -65,12 +66,29 @@ export function refuseLink(path: string, directory: string): void {
   });
 }
 
-/** Holds messages, or where its messages fail to. */
+/** Holds messages that v1 wrote, or where its messages fail to. */
 export function isQueueDirectory(path: string): boolean {
-  if (!isDirectory(path)) return false;
-  const names = readdirSync(path, { withFileTypes: true });
-  return names.some((entry) =>
-    entry.isDirectory() ? entry.name === FAILED : /\.(json|processing|delivered)$/.test(entry.name)
+  return isDirectory(path) && v1Contents(path).isQueue;
+}
+
+/** A directory that other programs' files lie in, and nothing of v1's: the name of one of them, else null. */
+export function foreignIn(path: string): string | null {
+  if (!isDirectory(path)) return null;
+  const { isQueue, foreign } = v1Contents(path);
+  return isQueue || foreign?.startsWith(".") ? null : foreign;
+}
+
+/** The refusal to make a queue where other programs keep their files, which would become messages. */
+export function noPlaceForQueue(path: string, foreign: string): AgentqError {
+  return new AgentqError(
+    "identity-changed",
+    `${path} holds ${quoted(foreign)}, and nothing that v1 has written: it is no v1 queue`,
+    {
+      hint:
+        "Give the queue a directory of its own; a queue that was copied gets its permissions back " +
+        "by chmod 700 for directories and 600 for files.",
+      details: { path, foreign },
+    },
   );
 }
 

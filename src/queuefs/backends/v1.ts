@@ -24,15 +24,18 @@ import type {
   Receipt,
   Settlement,
 } from "../contract.ts";
-import { checkMessageId, isInTree } from "../names.ts";
+import { checkMessageId, isInTree, quoted } from "../names.ts";
 import { noDeadLetter, noQueue } from "./shared.ts";
 import {
   below,
   checkV1Name,
+  FAILED,
+  foreignIn,
   isEmptyDirectory,
   isQueueDirectory,
   isV1Name,
   makeQueue,
+  noPlaceForQueue,
   refuseLink,
   requireDirectory,
 } from "./v1-directories.ts";
@@ -64,10 +67,22 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
   const open = async (name: string): Promise<V1Queue> => {
     const path = pathOf(name);
     // An empty directory is a queue too: fs-safe may keep the dead letters of one elsewhere.
-    if (!isQueueDirectory(path) && !isEmptyDirectory(path)) throw noQueue(name);
+    if (!isQueueDirectory(path) && !isEmptyDirectory(path)) throw notThere(name, path);
+    refuseLink(join(path, FAILED), directory);
     let queue = queues.get(path);
-    if (queue === undefined) queues.set(path, queue = await openV1Queue(path));
+    if (queue === undefined) queues.set(path, queue = await openV1Queue(path, { prepare: false }));
     return queue;
+  };
+  const notThere = (name: string, path: string): AgentqError => {
+    const place = name === itself && foreignIn(path) === null ? directory : path;
+    const foreign = foreignIn(place);
+    if (foreign === null) return noQueue(name);
+    const { message, hint, details } = noPlaceForQueue(place, foreign);
+    return new AgentqError(
+      "queue-not-found",
+      `there is no queue ${quoted(name)}: ${message}`,
+      { hint, ...(details === undefined ? {} : { details }) },
+    );
   };
   const list = (): string[] => {
     const names = below(directory, "");
@@ -159,6 +174,8 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     create: async (name) => {
       const path = pathOf(name);
       if (isQueueDirectory(path)) return false;
+      const foreign = foreignIn(path);
+      if (foreign !== null) throw noPlaceForQueue(path, foreign);
       const created = makeQueue(path);
       queues.set(path, await openV1Queue(path));
       return created;
