@@ -139,6 +139,49 @@ describe("a SQLite database whose file", () => {
     }
   });
 
+  test("was moved while it was open: its log is named, and deleted by nobody", async () => {
+    const file = join(tempDir(), "q.db");
+    const backend = sqliteBackend(file, { create: true });
+    await backend.create("q");
+    await backend.enqueue("q", [{ data: bytes("late") }]);
+    const other = join(tempDir(), "o.db");
+    const another = sqliteBackend(other, { create: true });
+    await another.create("o");
+    await another.close();
+    renameSync(file, `${file}.old`);
+    const moved = await fault(() => backend.status("q"));
+    assert.match(moved.message, /was removed while it was open; .*q\.db-wal/);
+    assert.match(moved.hint, /Move .*q\.db-wal and .*q\.db-shm along/);
+    renameSync(other, file);
+    assert.match((await fault(() => backend.status("q"))).message, /replaced.*q\.db-wal/);
+    await backend.close();
+    renameSync(file, other);
+    for (const create of [true, false]) {
+      for (const empty of [false, true]) {
+        if (empty) writeFileSync(file, "");
+        const found = await fault(() => sqliteBackend(file, { create }));
+        const missing = !create && !empty;
+        assert.equal(found.code, missing ? "backend-missing" : "identity-changed");
+        assert.match(found.message, /q\.db-wal/);
+        assert.match(found.hint, /move it along/);
+        rmSync(file, { force: true });
+      }
+    }
+    renameSync(`${file}.old`, file);
+    const again = sqliteBackend(file);
+    assert.deepEqual(await again.status("q"), { pending: 1, processing: 0 });
+    await again.close();
+    // The log of the one that is in its place by now isn't the old one's.
+    const old = sqliteBackend(file);
+    await old.status("q");
+    await ENDS["removed and made anew"]!(file);
+    const anew = sqliteBackend(file);
+    await anew.enqueue("q", [{ data: bytes("x") }]);
+    assert.doesNotMatch((await fault(() => old.status("q"))).message, /-wal/);
+    await anew.close();
+    await old.close();
+  });
+
   test("was cut to nothing has no queue until one is created", async () => {
     const file = join(tempDir(), "q.db");
     const backend = sqliteBackend(file, { create: true });

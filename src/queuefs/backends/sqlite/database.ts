@@ -11,7 +11,13 @@ import { AgentqError } from "../../../errors.ts";
 import { absolutePath, danglingLink } from "../../../platform/directory.ts";
 import { assertUsableUmask } from "../../../platform/umask.ts";
 import { sqliteFault } from "./faults.ts";
-import { type FileIdentity, identityOf, requireOneName, requireSame } from "./place.ts";
+import {
+  type FileIdentity,
+  identityOf,
+  requireNoOrphanedLog,
+  requireOneName,
+  requireSame,
+} from "./place.ts";
 import { isCurrent, isSomethingElse, migrate, missingTables } from "./schema.ts";
 
 export interface SqliteOptions {
@@ -47,6 +53,7 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
   let identity: FileIdentity | null;
   let db: DatabaseSync | undefined;
   try {
+    requireNoOrphanedLog(path, options.create ?? false);
     const isNew = identityOf(path) === null;
     if (isNew) {
       requireMayCreate(path, options.create ?? false);
@@ -118,6 +125,8 @@ function connection(
   identity: FileIdentity,
 ): Database {
   const statements = new Map<string, StatementSync>();
+  // It is there as long as the connection.
+  const log = identityOf(`${path}-wal`);
   const sql = (text: string) => {
     let statement = statements.get(text);
     if (statement === undefined) statements.set(text, statement = db.prepare(text));
@@ -126,7 +135,7 @@ function connection(
   let inTransaction = false;
   const run = <T>(work: () => T): T => {
     try {
-      if (!inTransaction) requireSame(path, identity);
+      if (!inTransaction) requireSame(path, identity, log);
       return work();
     } catch (error) {
       throw sqliteFault(error, label, path);
@@ -137,7 +146,7 @@ function connection(
     try {
       sql(begin).run();
       begun = inTransaction = true;
-      requireSame(path, identity); // Not before the wait for the lock.
+      requireSame(path, identity, log); // Not before the wait for the lock.
       const result = work();
       sql("COMMIT").run();
       return result;

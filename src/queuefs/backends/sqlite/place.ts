@@ -45,22 +45,72 @@ export function requireOneName(path: string): void {
   });
 }
 
-/** Throws `identity-changed` unless `path` still names the file that was opened. */
-export function requireSame(path: string, opened: FileIdentity): void {
+/**
+ * The log beside `path` whose database isn't there: SQLite deletes it as soon as it opens a file that is empty, and
+ * with it what was acknowledged and stands in it alone. Null where there is none. A log that holds something was
+ * made after its database did, so it is looked at first.
+ */
+export function orphanedLog(path: string): string | null {
+  const holdsSomething = (file: string) =>
+    (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  const log = [`${path}-wal`, `${path}-journal`].find(holdsSomething);
+  if (log === undefined || holdsSomething(path)) return null;
+  // A database that is being made has a journal while it is empty.
+  return log.endsWith("-journal") && identityOf(path) !== null ? null : log;
+}
+
+/** Throws where the log of a database that was moved, or cut to nothing, would be deleted. */
+export function requireNoOrphanedLog(path: string, create: boolean): void {
+  const log = orphanedLog(path);
+  if (log === null) return;
+  const hint =
+    "The log belongs to a database that was moved or lost and has changes that aren't in it yet: " +
+    "move it along, under the database's new name, or the database back; else move the log away.";
+  const missing = identityOf(path) === null;
+  throw new AgentqError(
+    missing && !create ? "backend-missing" : "identity-changed",
+    `${path} ${missing ? "isn't there" : "is empty"}, but its log is: ${log}`,
+    { hint, details: { path, log } },
+  );
+}
+
+/** Throws `identity-changed` unless `path` still names the file that was opened. `log`: that of its -wal. */
+export function requireSame(
+  path: string,
+  opened: FileIdentity,
+  log: FileIdentity | null = null,
+): void {
   let now: FileIdentity | null;
   try {
     now = identityOf(path);
   } catch (cause) {
     throw changed(path, "can't be reached any more", cause);
   }
-  if (now !== null && now.ino === opened.ino && now.dev === opened.dev) return;
-  throw changed(path, now === null ? "was removed" : "was replaced by another file");
+  if (isSame(now, opened)) return;
+  // Only while it is still the old one's: a database that is in its place by now may have made its own.
+  const left = log !== null && isSame(identityOf(`${path}-wal`), log);
+  throw changed(
+    path,
+    now === null ? "was removed" : "was replaced by another file",
+    undefined,
+    left,
+  );
 }
 
-function changed(path: string, what: string, cause?: unknown): AgentqError {
-  return new AgentqError("identity-changed", `${path} ${what} while it was open`, {
-    hint: "Start again with the database that is meant; what was only in the old one went with it.",
-    details: { path },
+function isSame(a: FileIdentity | null, b: FileIdentity): boolean {
+  return a !== null && a.ino === b.ino && a.dev === b.dev;
+}
+
+/** `left`: the log of the old database stands at its place, which SQLite would take for the new one's. */
+function changed(path: string, what: string, cause?: unknown, left = false): AgentqError {
+  const [wal, shm] = [`${path}-wal`, `${path}-shm`];
+  const still = left ? `; ${wal} and ${shm} are still those of the old one` : "";
+  return new AgentqError("identity-changed", `${path} ${what} while it was open${still}`, {
+    hint: left
+      ? `Move ${wal} and ${shm} along with the old database, or away, before anything opens ${path}: ` +
+        "they would be laid over another one. Then start again with the database that is meant."
+      : "Start again with the database that is meant; what was only in the old one went with it.",
+    details: { path, ...(left ? { left: [wal, shm] } : {}) },
     ...(cause === undefined ? {} : { cause }),
   });
 }
