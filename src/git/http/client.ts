@@ -49,6 +49,7 @@ export interface ClientOptions {
   /** Opens a connection to the server of a url; `proxied`: requests name the whole url. */
   readonly connect: (
     url: URL,
+    signal?: AbortSignal,
   ) => Promise<{ connection: Connection; proxied: Record<string, string> | null }>;
   /** Milliseconds for one request with its whole answer. */
   readonly totalMs: number;
@@ -74,7 +75,7 @@ export function createHttpClient(options: ClientOptions): HttpClient {
     if (served === 1) fickle.add(origin);
   }
 
-  async function acquire({ url, repeatable }: HttpRequest): Promise<Held> {
+  async function acquire({ url, repeatable, signal }: HttpRequest): Promise<Held> {
     const known = idle.get(url.origin);
     idle.delete(url.origin);
     if (known) {
@@ -86,7 +87,7 @@ export function createHttpClient(options: ClientOptions): HttpClient {
       if (!usable && young) closed(url, known);
       known.connection.destroy();
     }
-    return { ...await options.connect(url), served: 0 };
+    return { ...await options.connect(url, signal), served: 0 };
   }
 
   async function attempt(request: HttpRequest): Promise<HttpResponse | "stale"> {

@@ -1,10 +1,18 @@
 /** Opening connections as the settings say: direct, through a proxy, with TLS. */
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
+import { abortReason } from "../../platform/clock.ts";
 import type { GitConfig } from "../config.ts";
 import { basic } from "./credentials.ts";
 import { httpSettings, portOf, proxyFor, tlsSettings } from "./settings.ts";
-import { type Connection, connection, connectTcp, type SocketLimits, startTls } from "./socket.ts";
+import {
+  type Connection,
+  connection,
+  type ConnectLimits,
+  connectTcp,
+  type SocketLimits,
+  startTls,
+} from "./socket.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -12,7 +20,7 @@ type Env = Readonly<Record<string, string | undefined>>;
 export function connector(
   config: GitConfig,
   env: Env,
-  limits: SocketLimits,
+  always: SocketLimits,
   remote: string | null = null,
 ) {
   const name = `remote.${remote}.proxy`;
@@ -20,7 +28,9 @@ export function connector(
   const ofRemote = text === null ? null : { name, text };
   return async (
     url: URL,
+    signal?: AbortSignal,
   ): Promise<{ connection: Connection; proxied: Record<string, string> | null }> => {
+    const limits: ConnectLimits = { ...always, signal };
     const settings = httpSettings(config, url);
     const proxy = proxyFor(url, settings, env, ofRemote);
     const secure = url.protocol === "https:";
@@ -62,12 +72,15 @@ function tunnel(
   socket: Awaited<ReturnType<typeof connectTcp>>,
   request: string,
   proxyName: string,
-  limits: SocketLimits,
+  limits: ConnectLimits,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     let answer = Buffer.alloc(0);
-    const settle = (error?: AgentqError) => {
+    const { signal } = limits;
+    const onAbort = () => settle(abortReason(signal!));
+    const settle = (error?: Error) => {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
       socket.off("data", onData);
       socket.off("close", onClose);
       if (error) {
@@ -106,6 +119,8 @@ function tunnel(
     };
     socket.on("data", onData);
     socket.once("close", onClose);
+    if (signal?.aborted) return onAbort();
+    signal?.addEventListener("abort", onAbort, { once: true });
     socket.write(request);
   });
 }

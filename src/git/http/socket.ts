@@ -6,6 +6,7 @@ import { Buffer } from "node:buffer";
 import net from "node:net";
 import tls from "node:tls";
 import { AgentqError } from "../../errors.ts";
+import { abortReason } from "../../platform/clock.ts";
 import { whyUnreachable } from "../unreachable.ts";
 
 export interface SocketLimits {
@@ -13,6 +14,12 @@ export interface SocketLimits {
   readonly idleMs: number;
   /** Bytes that must pass, either way, within `idleMs`; any number will do unless given. */
   readonly minBytes?: number;
+}
+
+/** How a connection is to be opened. */
+export interface ConnectLimits extends SocketLimits {
+  /** Gives up while the connection doesn't stand yet. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface TlsSettings {
@@ -64,7 +71,7 @@ export function connectTcp(
   host: string,
   port: number,
   where: string,
-  limits: SocketLimits,
+  limits: ConnectLimits,
 ): Promise<net.Socket> {
   return new Promise((resolve, reject) => {
     const socket = net.connect({ host, port });
@@ -78,7 +85,7 @@ export function startTls(
   host: string,
   where: string,
   settings: TlsSettings,
-  limits: SocketLimits,
+  limits: ConnectLimits,
 ): Promise<tls.TLSSocket> {
   return new Promise((resolve, reject) => {
     const secure = tls.connect({
@@ -102,7 +109,7 @@ function settleConnect<S extends net.Socket>(
   socket: S,
   event: "connect" | "secureConnect",
   where: string,
-  limits: SocketLimits,
+  limits: ConnectLimits,
   handshaking: boolean,
   resolve: (socket: S) => void,
   reject: (error: Error) => void,
@@ -118,9 +125,16 @@ function settleConnect<S extends net.Socket>(
     socket.destroy();
     reject(socketError(cause, where, handshaking));
   };
+  const { signal } = limits;
+  const onAbort = () => {
+    done();
+    socket.destroy();
+    reject(abortReason(signal!));
+  };
   const onClose = () => fail(Object.assign(new Error("closed"), { code: "ECONNRESET" }));
   const done = () => {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
     socket.off("error", fail);
     socket.off("close", onClose);
     // An error that comes later must find a listener.
@@ -132,6 +146,8 @@ function settleConnect<S extends net.Socket>(
     done();
     resolve(socket);
   });
+  if (signal?.aborted) onAbort();
+  else signal?.addEventListener("abort", onAbort, { once: true });
 }
 
 /** Bytes that may lie unread before the other side is asked to wait. */

@@ -221,3 +221,37 @@ test("parseNetrc() reads what curl reads", () => {
   assert.deepEqual(parseNetrc(text, "c", ""), { username: "d", password: "4" });
   assert.equal(parseNetrc("machine a login x", "a", ""), null);
 });
+
+test("a stop is obeyed while a handshake or a proxy is waited for", async () => {
+  const sockets = new Set<net.Socket>();
+  let accepted: () => void = () => {};
+  const silent = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+    // Whatever it says first, a hello or a CONNECT: it waits for the answer from here on.
+    socket.once("data", () => accepted());
+  });
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", () => resolve()));
+  const at = `127.0.0.1:${(silent.address() as AddressInfo).port}`;
+  try {
+    for (
+      const [url, env] of [
+        [`https://${at}/repo.git`, {}],
+        ["https://localhost:1/repo.git", { https_proxy: `http://${at}` }],
+        ["https://localhost:1/repo.git", { https_proxy: `https://${at}` }],
+        ["http://localhost:1/repo.git", { http_proxy: `https://${at}` }],
+      ] as const
+    ) {
+      const stop = new AbortController();
+      const reason = new Error("stopped");
+      accepted = () => stop.abort(reason);
+      const origin = await openOrigin(url, { env, timeouts: { connect: 10_000 } });
+      await assert.rejects(origin.refs(["refs/"], stop.signal), (error) => error === reason);
+      await assert.rejects(origin.refs(["refs/"], stop.signal), (error) => error === reason);
+      origin.close();
+    }
+  } finally {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  }
+});
