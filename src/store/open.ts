@@ -15,6 +15,7 @@ import type { StoreContext } from "./transaction.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
 import { withWayOn } from "./remains.ts";
 import { shellWord } from "./shell-word.ts";
+import { refuseInsideStore } from "./v2-marks.ts";
 import { findV1Mark, v1Directory } from "./v1-marks.ts";
 
 const MAX_FORMAT_BYTES = 4096;
@@ -141,8 +142,9 @@ function readValidFiles(
   return { format, trusted: { stateFile, bytes, state } };
 }
 
-/** Why there is no store: nothing is there, or what is there is of v1. */
+/** Why there is no store: nothing is there, what is there is of v1, or part of a store (thrown). */
 export function missing(platform: StorePlatform, paths: StorePaths): AgentqError {
+  refuseInsideStore(paths.root);
   const root = lstatOrNull(platform.files, paths.root);
   if (root !== null && root.kind !== "directory") {
     throw wrongKind(paths.root, root.kind, "directory", "root");

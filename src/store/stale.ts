@@ -8,6 +8,7 @@ import { type Announcement, announcements, listDirectory } from "./announcements
 import { releaseOrKeep, tryExclusive } from "./exclusive.ts";
 import { holderLiveness, isStillThere, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { LOCK_NAME } from "./layout.ts";
+import { shellWord } from "./shell-word.ts";
 import type { StorePlatform } from "./types.ts";
 
 /** Who vouches that the owner is gone: the kernel's own facts, or an operator naming the lock. */
@@ -132,7 +133,9 @@ function provedGone(platform: StorePlatform, lock: ObservedLock, proof: UnlockPr
       hint: liveness === "alive"
         ? "Wait for it, or end that process first."
         : "When you have made sure that no process uses this store any more: agentq store unlock " +
-          `--owner-token ${lock.token} --i-have-checked`,
+          `--store ${
+            shellWord(dirname(dirname(lock.path)))
+          } --owner-token ${lock.token} --i-have-checked`,
       details: { path: lock.path, ownerToken: lock.token, liveness, owner: lock.owner },
     },
   );

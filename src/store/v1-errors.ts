@@ -84,6 +84,12 @@ export function wasPublished(path: string, error: unknown): boolean {
     typeof message === "string" && message.endsWith(`: ${path}`);
 }
 
+/** fs-safe found no claim to acknowledge any more: nothing to rename, or a newer message alone. */
+export function wasTaken(error: unknown): boolean {
+  const { code, syscall } = error as { code?: unknown; syscall?: unknown };
+  return (code === "ENOENT" && syscall === "rename") || code === "path-mismatch";
+}
+
 /** Which file is at a path, as far as it matters whether another has taken its place; null: none. */
 export function versionOf(path: string): string | null {
   const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false });

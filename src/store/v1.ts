@@ -14,7 +14,7 @@ import { absolutePath, withoutLinks } from "../platform/directory.ts";
 import { errnoOf, ioError, syncDirectory } from "../platform/durable.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import type { Json } from "./types.ts";
-import { toTyped, typed, unsure, versionOf, wasPublished } from "./v1-errors.ts";
+import { toTyped, typed, unsure, versionOf, wasPublished, wasTaken } from "./v1-errors.ts";
 import { v1Contents } from "./v1-contents.ts";
 import { refuseStore } from "./v2-marks.ts";
 
@@ -185,11 +185,13 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
       if (!listed().processing.includes(id)) throw notClaimed(queueDir, id);
       assertUsableUmask(queueDir);
       await prepare();
-      await typed(
-        "acknowledge",
-        paths.processingPath ?? paths.jsonPath,
-        () => fsSafe.ackJsonDurableQueueEntry(paths),
-      );
+      try {
+        await fsSafe.ackJsonDurableQueueEntry(paths);
+      } catch (error) {
+        // Another consumer of the directory was first, since it was looked at.
+        if (wasTaken(error) && !listed().processing.includes(id)) throw notClaimed(queueDir, id);
+        throw toTyped("acknowledge", paths.processingPath ?? paths.jsonPath, error);
+      }
     },
     async fail(id) {
       const paths = pathsOf(id);

@@ -16,10 +16,13 @@ export function refuseStore(directory: string): void {
 /** Throws `v2-directory` where the path, as it is spelt, is or lies in what a v2 store keeps to itself. */
 export function refuseInsideStore(path: string): void {
   // What an interrupted initialisation left is set aside under a longer name.
-  const inside = path.split(sep).some((part) =>
-    part === NAMESPACE || part.startsWith(`${NAMESPACE}.`)
-  );
-  if (inside) throw v2Directory(path, `${path} lies in a v2 store, which keeps it to itself`);
+  const parts = path.split(sep);
+  const at = parts.findIndex((part) => part === NAMESPACE || part.startsWith(`${NAMESPACE}.`));
+  if (at < 0) return;
+  const store = parts.slice(0, at).join(sep) || sep;
+  throw v2Directory(path, `${path} lies in a v2 store, which keeps it to itself`, {
+    hint: `The store is ${store}: use store:${store}, or another directory.`,
+  });
 }
 
 /** Whether a v2 store, whole or not, lies in the directory. */
@@ -27,6 +30,6 @@ export function holdsStore(directory: string): boolean {
   return lstatOrNull(nodeFiles, join(directory, NAMESPACE)) !== null;
 }
 
-function v2Directory(path: string, message: string): AgentqError {
-  return new AgentqError("v2-directory", message, { details: { path } });
+function v2Directory(path: string, message: string, hint: { hint?: string } = {}): AgentqError {
+  return new AgentqError("v2-directory", message, { ...hint, details: { path } });
 }

@@ -259,6 +259,7 @@ describe("the queue commands", () => {
     db.close();
     // By name it is all or none.
     assert.equal(run(["failed", "retry", "jobs", "twice", "twice.2"]).code, 2);
+    assert.equal(run(["failed", "retry", "jobs", "twice", "--all"]).code, 64);
     assert.equal(json("size", "jobs", "--json").size, 1);
     const all = run(["failed", "retry", "jobs", "--all"]);
     assert.equal(all.code, 0, all.err);

@@ -147,12 +147,32 @@ describe("the v1 backend", () => {
         assert.equal(error.code, "io-error");
         assert.match(error.message, /^2 of 4 messages are enqueued: /);
         assert.deepEqual(error.details?.enqueued, ["a", "b"]);
+        assert.match(error.hint, /enqueue only from message 3 on/);
         return true;
       });
     } finally {
       filePromises.rename = rename;
     }
     assert.deepEqual(await backend.status("jobs"), { pending: 2, processing: 0 });
+  });
+
+  test("an ack that another consumer was faster with is stale", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    const other = join(root, "jobs", "a.processing");
+    const { rename } = filePromises;
+    filePromises.rename = async (from, to) => {
+      rmSync(other, { force: true });
+      return await rename(from, to);
+    };
+    try {
+      writeFileSync(other, "1", { mode: 0o600 });
+      assert.deepEqual(await backend.ack("jobs", [{ id: "a", owner: take.owner }]), ["stale"]);
+    } finally {
+      filePromises.rename = rename;
+    }
+    assert.ok(!existsSync(other));
   });
 
   test("lists no payload that something else has taken the place of", async () => {
@@ -345,6 +365,21 @@ describe("the v1 backend", () => {
     assert.deepEqual((await above.list()).filter((name) => name.startsWith(basename(root))), []);
     assert.deepEqual(readdirSync(root, { recursive: true }).sort(), before);
     assert.deepEqual(await store.status("jobs"), { pending: 1, processing: 0 });
+  });
+
+  test("what a v2 store keeps to itself is answered with the store's name", async () => {
+    const root = join(tempDir(), "store");
+    await initStore(root);
+    for (const place of [".fs-safe-queue-v2", ".fs-safe-queue-v2/objects"]) {
+      for (const scheme of ["store", "v1"]) {
+        for (const create of [true, false]) {
+          await assert.rejects(openBackend(`${scheme}:${join(root, place)}`, { create }), {
+            code: "v2-directory",
+            hint: `The store is ${root}: use store:${root}, or another directory.`,
+          });
+        }
+      }
+    }
   });
 
   test("is told from a v2 store's directory by whatever its queues hold", async () => {

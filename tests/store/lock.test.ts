@@ -10,6 +10,7 @@ import { hostProbe, processIdentity } from "../../src/platform/host.ts";
 import { acquireLock } from "../../src/store/lock.ts";
 import { tryExclusive } from "../../src/store/exclusive.ts";
 import { storePaths } from "../../src/store/layout.ts";
+import type { AgentqError } from "../../src/errors.ts";
 import { initStore, openStore, type StoreOptions, unlockStore } from "../../src/store/mod.ts";
 import { storePlatform } from "../../src/store/platform.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -163,7 +164,11 @@ describe("a lock whose owner can't be proved gone", () => {
       writeFileSync(lock, content!, { mode: 0o600 });
       const store = await openStore(root, { ...SOON, recoverStale: true });
       await assert.rejects(store.enqueue("jobs", "a", 1), { code: "store-locked" });
-      await assert.rejects(unlockStore(root), { code: "unlock-refused" });
+      await assert.rejects(unlockStore(root), (error: AgentqError) => {
+        assert.equal(error.code, "unlock-refused");
+        assert.ok(error.hint.includes(`agentq store unlock --store ${root} --owner-token `));
+        return true;
+      });
       const ownerToken = `unreadable-${lstatSync(lock, { bigint: true }).ino}`;
       await unlockStore(root, { ownerToken, iHaveChecked: true });
       await store.enqueue("jobs", "a", 1);

@@ -56,6 +56,9 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
     if (failedIds.length === 0 && flags.all !== true) {
       throw new AgentqError("usage", "name the dead letters, or pass --all");
     }
+    if (failedIds.length > 0 && flags.all === true) {
+      throw new AgentqError("usage", "name the dead letters or pass --all, not both");
+    }
     const { retried, left } = flags.all === true
       ? await retryAll(backend, name!, context.signal)
       : { retried: await backend.failed.retry(name!, failedIds), left: [] };

@@ -89,10 +89,13 @@ function decimal(number: string): string {
 /** v1 has no commit for several: which of them are in the queue, for whoever tries again. */
 export function inPart(error: unknown, enqueued: readonly string[], all: number): unknown {
   if (!isAgentqError(error)) return error;
-  const { code, message, hint, details } = error;
+  const { code, message, details } = error;
+  const next = enqueued.length + 1;
   return new AgentqError(code, `${enqueued.length} of ${all} messages are enqueued: ${message}`, {
     cause: error,
-    hint,
+    hint:
+      `Those are in the queue (details.enqueued of --json names them): put right what failed, then ` +
+      `enqueue only from message ${next} on.`,
     details: { ...details, enqueued },
   });
 }
