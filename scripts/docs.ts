@@ -22,7 +22,7 @@ function cliPage(): string {
 
 function errorsPage(): string {
   const rows = Object.entries(ERROR_KINDS as Record<string, ErrorKind>).map(([code, kind]) =>
-    `| \`${code}\` | ${kind.exit === "signal" ? "130, 143, 141" : kind.exit ?? 2} | ${
+    `| \`${code}\` | ${kind.exit === "signal" ? "130, 143, 129, 141" : kind.exit ?? 2} | ${
       kind.retryable ? "yes" : ""
     } | ${kind.hint.replaceAll("|", "\\|")} |`
   );
@@ -31,12 +31,15 @@ function errorsPage(): string {
 
 Every failure prints one of these: with \`--json\` as \`{"schema":"agentq.error/1","error":{"code",…}}\`
 on stdout, else as a message and a hint on stderr. A message names the thing; the hint below is the
-default, and gives way to a more exact one where more is known. A run that is stopped from outside exits
-130 after SIGINT, 143 after SIGTERM and 141 when nobody reads its output any more, as shells count signals. One
+default, and gives way to a more exact one where more is known. So too whether another attempt may help: what counts
+is \`retryable\` of the document, which is \`true\` or isn't there (a Redis that is a read-only replica may become the
+master: \`backend-denied\` with \`retryable\`). A run that is stopped from outside exits
+130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP (a closed terminal; not under nohup) and 141 when nobody reads
+its output any more, as shells count signals. One
 that had done its work when the signal came tells it and exits as ever; one that can't know says so
 (\`commit-uncertain\`, \`push-unknown\`, \`backend-outcome-unknown\`, exit 2). After \`interrupted\` with
 \`details.ticket\` that ticket is queued and goes on; without, what the command was to change is as it was.
-\`queue work\` says what it did and exits 130 or 143.
+\`queue work\` says what it did and exits 130, 143 or 129.
 
 | code | exit | worth retrying as it is | what to do |
 |---|---|---|---|

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
@@ -637,8 +637,38 @@ describe("the address of a Redis", () => {
     for (const [option, message] of words) {
       assert.throws(() => parseRedisUrl(`redis://h?${option}`, {}), { code: "usage", message });
     }
+    for (const prefix of ["%ff", "a%C3", "%ed%a0%80"]) {
+      const url = `redis://h?prefix=${prefix}`;
+      assert.throws(() => parseRedisUrl(url, {}), { code: "config-invalid", message: /no UTF-8/ });
+    }
+    assert.equal(parseRedisUrl("redis://h?prefix=%C3%A4%EF%BF%BD50%", {}).prefix, "ä\uFFFD50%");
     for (const timeout of [10, 9_999_999]) {
       assert.equal(parseRedisUrl(`redis://h?timeout=${timeout}`, {}).timeoutMs, timeout);
+    }
+  });
+  test("refuses files for TLS that are no PEM, and those that nothing would use", () => {
+    const dir = tempDir();
+    const file = (name: string, text: string) => {
+      writeFileSync(join(dir, name), text);
+      return join(dir, name);
+    };
+    const pem = (kind: string) => `-----BEGIN ${kind}-----\nAA==\n-----END ${kind}-----\n`;
+    const certificate = file("cert.pem", `words before it\n${pem("CERTIFICATE")}`);
+    const key = file("key.pem", pem("EC PRIVATE KEY"));
+    const cut = file("cut.pem", "-----BEGIN CERTIFICATE-----\nAA==\n");
+    const der = file("der", "0\x82\x01");
+    const empty = file("empty", "");
+    const wrong = [`ca=${der}`, `ca=${empty}`, `ca=${key}`, `ca=${cut}`, `cert=${key}`];
+    for (const option of [...wrong, `key=${certificate}`, `ca=${certificate}&key=${der}`]) {
+      const message = new RegExp(option.split("=").at(-1)!);
+      const parse = () => parseRedisUrl(`rediss://h?${option}`, {});
+      assert.throws(parse, { code: "config-invalid", message }, option);
+    }
+    const all = `ca=${certificate}&cert=${certificate}&key=${key}`;
+    assert.match(parseRedisUrl(`rediss://h?${all}`, {}).tls!.key!, /PRIVATE/);
+    for (const option of [`ca=${certificate}`, "servername=x", `key=${key}`]) {
+      const parse = () => parseRedisUrl(`redis://h?${option}`, {});
+      assert.throws(parse, { code: "config-invalid", hint: /rediss:/ }, option);
     }
   });
   test("gives hosts, credentials and options, and a label without secrets", () => {

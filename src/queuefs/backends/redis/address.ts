@@ -55,7 +55,7 @@ const ALLOWED: Record<keyof typeof optionsSchema.shape, string> = {
   servername: "a host name",
 };
 
-/** Reads a URL. Throws `usage`, without repeating a password; `io-error` for certificates. */
+/** Reads a URL. Throws `usage` and `config-invalid`, without repeating a password; `io-error` for certificates. */
 export function parseRedisUrl(
   url: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -63,6 +63,7 @@ export function parseRedisUrl(
   const match = /^(rediss?):\/\/(?:([^@/?]*)@)?([^@/?#]+)(?:\/(\d{0,4}))?(?:\?([^#]*))?$/.exec(url);
   if (match === null) throw bad("it is not redis://HOST[:PORT][/DB][?OPTIONS]");
   const [, scheme, user, hostList, db, query] = match;
+  requireText(query ?? "");
   const parsed = optionsSchema.safeParse(Object.fromEntries(new URLSearchParams(query ?? "")));
   if (!parsed.success) {
     // An unknown name isn't repeated: it may be the rest of a password with a ? in it.
@@ -84,6 +85,14 @@ export function parseRedisUrl(
     throw bad("several hosts need cluster=1 or sentinel=MASTER");
   }
   if (mode === "cluster" && Number(db ?? 0) !== 0) throw bad("a cluster has only database 0");
+  const forTls = TLS_OPTIONS.filter((name) => options[name] !== undefined);
+  if (scheme === "redis" && forTls.length > 0) {
+    throw new AgentqError(
+      "config-invalid",
+      `the Redis URL asks for no TLS but has ${forTls.join(", ")}, which are for TLS`,
+      { hint: "Use rediss:// for a server with TLS, or leave them out." },
+    );
+  }
   const colon = user?.indexOf(":") ?? -1;
   const username = colon < 0 ? user : user!.slice(0, colon);
   const password = colon < 0 ? undefined : user!.slice(colon + 1);
@@ -109,21 +118,44 @@ function parseHost(text: string): { host: string; port: number } {
   return { host: match[1]!.replace(/^\[|\]$/g, ""), port };
 }
 
+const TLS_OPTIONS = ["ca", "cert", "key", "servername"] as const;
+
 function readTls(options: z.infer<typeof optionsSchema>): NonNullable<RedisAddress["tls"]> {
   const { ca, cert, key, servername } = options;
   return {
-    ...(ca === undefined ? {} : { ca: readFile(ca) }),
-    ...(cert === undefined ? {} : { cert: readFile(cert) }),
-    ...(key === undefined ? {} : { key: readFile(key) }),
+    ...(ca === undefined ? {} : { ca: readPem(ca, "CERTIFICATE") }),
+    ...(cert === undefined ? {} : { cert: readPem(cert, "CERTIFICATE") }),
+    ...(key === undefined ? {} : { key: readPem(key, "PRIVATE KEY") }),
     ...(servername === undefined ? {} : { servername }),
   };
 }
 
-function readFile(path: string): string {
+/** TLS libraries pass over what is no PEM in silence, and then trust nothing, or whom the system trusts. */
+function readPem(path: string, kind: string): string {
+  let text: string;
   try {
-    return readFileSync(path, "utf8");
+    text = readFileSync(path, "utf8");
   } catch (cause) {
     throw new AgentqError("io-error", `${path}: ${(cause as Error).message}`, { cause });
+  }
+  const begin = `-----BEGIN (?:[A-Z0-9]+ )*${kind}-----`;
+  const end = `-----END (?:[A-Z0-9]+ )*${kind}-----`;
+  if (new RegExp(`${begin}\\s[\\s\\S]*${end}`).test(text)) return text;
+  throw new AgentqError("config-invalid", `${path} holds no ${kind} in PEM`, {
+    hint:
+      "ca, cert and key name files in PEM: openssl x509 -inform DER (or pkey) turns others into it.",
+    details: { path },
+  });
+}
+
+/** Bytes that are no UTF-8 would be read as U+FFFD, and one namespace taken for another. */
+function requireText(query: string): void {
+  try {
+    for (const [escaped] of query.matchAll(/(?:%[0-9A-Fa-f]{2})+/g)) decodeURIComponent(escaped);
+  } catch {
+    throw new AgentqError("config-invalid", "the Redis URL has an option that is no UTF-8", {
+      hint: "Percent-encode the UTF-8 of its value.",
+    });
   }
 }
 
