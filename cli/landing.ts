@@ -122,8 +122,6 @@ async function openWorkshop(
   session: LandingSession,
 ): Promise<Workshop> {
   expectMuchWork();
-  const { endOnHangup } = await import("../src/platform/hangup.ts");
-  endOnHangup();
   const { createCloneWorkshop } = await import("../src/landing/clone-workshop.ts");
   const decoder = new TextDecoder();
   return createCloneWorkshop(session.origin, await workingRepository(context, session.origin), {

@@ -1,12 +1,14 @@
 /**
  * One run: find the command, resolve its flags, load its code, run it, print what went wrong.
  *
- * Signals: the first SIGINT or SIGTERM aborts `context.signal`, on which commands release the lock and
- * temp files; a second one ends the process at once. A reader of stdout that goes away is a third kind,
- * as SIGPIPE would be. Exit 130, 143 and 141 follow the shells' convention. A command that had done its work
- * when the signal came says so and exits as it would have without: 130 and 143 mean that it was stopped.
+ * Signals: the first SIGINT, SIGTERM or SIGHUP aborts `context.signal`, on which commands release the lock and
+ * temp files; a second one ends the process at once, but for SIGHUP, of which a closed terminal sends several.
+ * A reader of stdout that goes away is another kind, as SIGPIPE would be. Exit 130, 143, 129 and 141 follow the
+ * shells' convention. A command that had done its work when the signal came says so and exits as it would have
+ * without: 130, 143 and 129 mean that it was stopped.
  */
 import { AgentqError } from "../src/errors.ts";
+import { isHangupDeadly } from "../src/platform/hangup.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
 import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
@@ -18,7 +20,7 @@ import { GLOBAL_FLAGS, STOPPED } from "./spec.ts";
 import { COMMANDS } from "./table.ts";
 import { VERSION } from "./version.ts";
 
-const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143 } as const;
+const SIGNAL_EXIT = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 const PIPE_EXIT = 141;
 
 /** What `argv` holds in front of a `--`: help and json are looked for only there. */
@@ -80,9 +82,11 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
   let verbose = own.includes("--verbose");
   const abort = new AbortController();
   let signalExit = 0;
-  for (const name of ["SIGINT", "SIGTERM"] as const) {
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    if (name === "SIGHUP" && !isHangupDeadly()) continue;
     process.on(name, () => {
       if (signalExit !== 0) {
+        if (name === "SIGHUP") return;
         if (json && !hasAnswered()) printError(cutOff(name), { json, verbose });
         process.exit(SIGNAL_EXIT[name]);
       }

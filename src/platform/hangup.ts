@@ -2,15 +2,10 @@
 import { readFileSync } from "node:fs";
 
 /**
- * From here on SIGHUP counts as SIGTERM, unless it is ignored, as nohup has it. Only where that can be
- * told: elsewhere the system ends the process at once.
+ * Whether SIGHUP ends this process, rather than being ignored as nohup has it. False where that can't be told:
+ * there it is left to the system.
  */
-export function endOnHangup(): void {
-  if (!isHangupDeadly()) return;
-  process.once("SIGHUP", () => process.kill(process.pid, "SIGTERM"));
-}
-
-function isHangupDeadly(): boolean {
+export function isHangupDeadly(): boolean {
   try {
     const ignored = /^SigIgn:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "latin1"));
     // Signal 1 is the lowest bit.

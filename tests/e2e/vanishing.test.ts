@@ -62,7 +62,8 @@ scenario(
       process.kill(running.pid, "SIGHUP");
       if (i > 0) gate.open();
       const done = await running.done;
-      assert.equal(done.status, i === 0 ? 143 : 0, done.stderr + done.stdout);
+      assert.equal(done.status, i === 0 ? 129 : 0, done.stderr + done.stdout);
+      if (i === 0) assert.match(done.json.error.message, /stopped by SIGHUP/);
       assert.equal(readChain(origin, "lock").at(-1)!.message.holder, null);
       if (i === 0) await runJson(a, ["cancel", "0"]);
     }

@@ -1,4 +1,4 @@
-/** SIGTERM while a command is at work: what has been done is told, and only what wasn't is interrupted. */
+/** SIGTERM or SIGHUP while a command is at work: what has been done is told, and only what wasn't is interrupted. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
@@ -21,6 +21,8 @@ const hook = `--preload=${path("signal-hook.ts")}`;
 const deno = process.versions.deno !== undefined;
 const start = (...flags: string[]) =>
   deno ? ["run", "-A", "--no-check", "--quiet", ...flags, main] : [...flags, main];
+/** Deno shows such an exit status as the signal. */
+const EXIT = { SIGTERM: 143, SIGHUP: 129 };
 const LONG = { timeout: 120_000 };
 
 function setup() {
@@ -67,12 +69,13 @@ describe("a signal", () => {
     assert.equal(done("status jobs")[0].unacked, 0);
   });
 
-  const waits: [string, string][] = [
-    ["for the store's lock", "enqueue jobs x"],
-    ["for data", "enqueue jobs -"],
-    ["for data of a control path", "fs write /jobs/enqueue"],
+  const waits: [string, string, "SIGTERM" | "SIGHUP"][] = [
+    ["for the store's lock", "enqueue jobs x", "SIGTERM"],
+    ["for data", "enqueue jobs -", "SIGTERM"],
+    ["for data of a control path", "fs write /jobs/enqueue", "SIGTERM"],
+    ["for data, its terminal closed,", "enqueue jobs -", "SIGHUP"],
   ];
-  for (const [what, words] of waits) {
+  for (const [what, words, sent] of waits) {
     test(`ends the wait ${what} at once, and nothing was done`, LONG, async () => {
       const { state, env, done } = setup();
       done("create jobs");
@@ -91,15 +94,19 @@ describe("a signal", () => {
       let out = "";
       child.stdout!.on("data", (chunk) => out += chunk);
       const ended = new Promise((resolve) => {
-        child.once("close", (code, signal) => resolve(signal === "SIGTERM" ? 143 : code));
+        child.once(
+          "close",
+          (code, signal) => resolve(signal === null ? code : EXIT[signal as "SIGTERM"]),
+        );
       });
       // It has begun: it looks at the files of the store, or has its handlers.
       await until(() => handles(child.pid!));
       if (locked) await new Promise((resolve) => setTimeout(resolve, 300));
-      child.kill("SIGTERM");
-      assert.equal(await ended, 143);
+      child.kill(sent);
+      assert.equal(await ended, EXIT[sent]);
       closeSync(input);
       assert.equal(JSON.parse(out).error?.code, "interrupted", out);
+      assert.equal(JSON.parse(out).error.message, `stopped by ${sent}`);
       const after = JSON.parse(readFileSync(paths.state, "utf8"));
       assert.deepEqual(after.queues, { jobs: {} });
       assert.equal(existsSync(paths.lock), locked);
