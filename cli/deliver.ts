@@ -2,42 +2,68 @@
 import { AgentqError } from "../src/errors.ts";
 import { openRepository } from "../src/git/repository.ts";
 import { numberOf } from "../src/landing/chain.ts";
-import { readSnapshot } from "../src/landing/snapshot.ts";
-import { deliver } from "../src/landing/resume.ts";
+import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
+import { deliver, staysAsItIs } from "../src/landing/resume.ts";
 import { isForQueue } from "../src/landing/submit.ts";
+import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
-import { type LandingSession, placeOf } from "./landing.ts";
+import { type LandingSession, placeOf, warnOfDamaged } from "./landing.ts";
+import { toAgentqError } from "./output/errors.ts";
 
 /** Results may pile up to this number before they are forgotten, all in one commit of the store. */
 const FORGET_AFTER = 16;
 
-/** Delivers what was kept offline for this queue. What can't be delivered is said and stays. */
+export interface Delivery {
+  /** The queue with what was delivered. */
+  readonly snapshot: Snapshot;
+  readonly failed: FlushDocument["kept"];
+}
+
+/** Delivers what was kept offline for this queue. What can't be delivered is said, given back, and stays. */
 export async function deliverKept(
   context: Context,
   session: LandingSession,
   submissions: Submissions,
-): Promise<void> {
+): Promise<Delivery> {
+  const failed: FlushDocument["kept"] = [];
+  let delivered = 0;
   const { queue, origin } = session;
   const place = placeOf(context, origin.url, queue.names.branchName);
   for (const record of await submissions.list({ undelivered: true })) {
-    if (record.ticket !== null || record.since !== undefined || !isForQueue(record, place)) {
-      continue;
-    }
+    if (record.ticket !== null || !isDue(record) || !isForQueue(record, place)) continue;
     try {
       const ticket = await deliverOne(context, session, submissions, record);
       if (ticket !== null) {
+        delivered++;
         context.progress.line(
           `delivered ${record.candidate.slice(0, 12)}, kept on this machine, as ticket ${ticket}`,
         );
       }
     } catch (error) {
       context.signal.throwIfAborted();
-      const message = error instanceof AgentqError ? error.message : String(error);
-      context.progress.line(`${record.candidate.slice(0, 12)} can't be delivered: ${message}`);
+      const { code, message, hint } = toAgentqError(error);
+      context.progress.line(
+        `warning: ${
+          record.candidate.slice(0, 12)
+        }, kept on this machine, can't be delivered and stays: ${message}`,
+      );
+      const { submission, candidate } = record;
+      failed.push({ submission, candidate, error: { code, message, hint } });
     }
   }
+  warnOfDamaged(context, submissions);
+  // The queue has moved by what was delivered.
+  const snapshot = delivered > 0
+    ? await readSnapshot(session.queue, context.signal)
+    : session.snapshot;
+  return { snapshot, failed };
+}
+
+/** True for one that was kept, whatever became of attempts to deliver it. */
+function isDue({ kept, since }: SubmissionRecord): boolean {
+  return kept === true || since === undefined;
 }
 
 /** Delivers one submission and gives its ticket; null when another process does. */
@@ -46,6 +72,7 @@ export async function deliverOne(
   session: LandingSession,
   submissions: Submissions,
   record: SubmissionRecord,
+  warnings: string[] = [],
 ): Promise<number | null> {
   const here = context.repositoryOrNull();
   const ours = here?.commonDir === record.repository;
@@ -57,7 +84,12 @@ export async function deliverOne(
       record,
       { clock: systemClock, objects: repository.objects, submissions, signal: context.signal },
     );
-    return ticket && numberOf(ticket);
+    if (ticket === null) return null;
+    for (const warning of staysAsItIs(ticket, record)) {
+      context.progress.line(`warning: ${warning}`);
+      warnings.push(warning);
+    }
+    return numberOf(ticket);
   } finally {
     if (!ours) repository.close();
   }

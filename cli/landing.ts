@@ -96,6 +96,13 @@ export async function submissionsOrNull(
   }
 }
 
+/** Says which records of this machine can't be used: they are passed over, and nothing else waits for them. */
+export function warnOfDamaged(context: Context, submissions: Submissions | null): string[] {
+  const warnings = [...submissions?.damaged() ?? []];
+  for (const warning of warnings) context.progress.line(`warning: ${warning}`);
+  return warnings;
+}
+
 /** How this run lands, from the flags that all landing commands share. */
 export function dutyOf(
   context: Context,

@@ -5,7 +5,7 @@ import { keep, type SubmitRequest } from "../src/landing/submit.ts";
 import { createSubmissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
-import { placeOf } from "./landing.ts";
+import { placeOf, warnOfDamaged } from "./landing.ts";
 
 /** Nobody answered: the origin isn't there, or the way to it is cut. */
 export function isOutOfReach(error: unknown): boolean {
@@ -33,7 +33,7 @@ export async function keepForLater(
   request: SubmitRequest,
   me: string,
   reason: AgentqError,
-  again: boolean,
+  code: number,
 ): Promise<number> {
   const { resolveRemote, redactUrl } = await import("../src/git/remote.ts");
   const { config, workTree, gitDir } = context.repository();
@@ -44,8 +44,8 @@ export async function keepForLater(
     clock: systemClock,
     me,
     submissions,
-    again,
   });
+  warnOfDamaged(context, submissions);
   context.progress.line(`${reason.message}`);
   const document = documentOfQueued(record, null, "offline");
   context.print(
@@ -54,5 +54,5 @@ export async function keepForLater(
       `${request.candidate.slice(0, 12)} is kept on this machine${fresh ? "" : " already"}; ` +
       `the next submit, wait, land or flush delivers it`,
   );
-  return 0;
+  return code;
 }

@@ -93,7 +93,8 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
       {
         name: "offline",
         kind: "boolean",
-        description: "when the origin can't be reached, keep the submission here for later",
+        description:
+          "when the origin can't be reached, keep it here for later (exit 3 unless --no-wait)",
       },
       {
         name: "create-branch",
@@ -105,7 +106,8 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
         name: "again",
         kind: "boolean",
         argvOnly: true,
-        description: "queue a new ticket even if this commit has one outstanding",
+        description:
+          "queue a new ticket even if this commit has one outstanding",
       },
     ],
     examples: [

@@ -11,16 +11,18 @@ import {
 } from "../../src/landing/submissions.ts";
 import type { Context } from "../context.ts";
 import { deliverOne } from "../deliver.ts";
+import { warnOfDamaged } from "../landing.ts";
 import { toAgentqError } from "../output/errors.ts";
 
 export async function run(context: Context): Promise<number> {
   const document: FlushDocument = { schema: "agentq.flush/1", delivered: [], kept: [] };
+  const warnings: string[] = [];
   const submissions = await openSubmissions(context.stateDirectory);
   for (const record of await submissions?.list({ undelivered: true }) ?? []) {
     if (record.ticket !== null) continue;
     const { submission, candidate } = record;
     try {
-      const ticket = await deliverTo(context, submissions!, record);
+      const ticket = await deliverTo(context, submissions!, record, warnings);
       if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
     } catch (thrown) {
       if (document.delivered.length === 0) context.signal.throwIfAborted();
@@ -28,6 +30,8 @@ export async function run(context: Context): Promise<number> {
       document.kept.push({ submission, candidate, error: { code, message, hint } });
     }
   }
+  warnings.push(...warnOfDamaged(context, submissions));
+  if (warnings.length > 0) document.warnings = warnings;
   context.print(document, () => describe(document));
   if (document.kept.length === 0) return 0;
   return 2;
@@ -38,6 +42,7 @@ async function deliverTo(
   context: Context,
   submissions: Submissions,
   record: SubmissionRecord,
+  warnings: string[],
 ): Promise<number | null> {
   const repository = openRepository(record.repository);
   const origin = await openOrigin(record.remote, { repository });
@@ -53,7 +58,7 @@ async function deliverTo(
       branch: record.branch,
       signal: context.signal,
     });
-    return await deliverOne(context, { origin, queue, snapshot }, submissions, record);
+    return await deliverOne(context, { origin, queue, snapshot }, submissions, record, warnings);
   } finally {
     origin.close();
     repository.close();

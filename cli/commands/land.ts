@@ -18,8 +18,13 @@ export async function run(
     context.progress.line(`the origin has no branch ${branch} yet, and nothing is queued for it`);
   }
   const submissions = await submissionsOrNull(context);
-  if (submissions) await deliverKept(context, session, submissions);
-  const end = await landQueue(session.queue, session.snapshot, {
+  const { snapshot, failed } = submissions
+    ? await deliverKept(context, session, submissions)
+    : { snapshot: session.snapshot, failed: [] };
+  if (context.json && failed.length > 0) {
+    context.print({ schema: "agentq.flush/1", delivered: [], kept: failed }, () => "");
+  }
+  const end = await landQueue(session.queue, snapshot, {
     ...dutyOf(context, flags, session),
     watch: flags.watch === true,
     ...(flags.max !== undefined && { max: Number(flags.max) }),

@@ -17,6 +17,7 @@ import {
   placeOf,
   printableRemote,
   submissionsOrNull,
+  warnOfDamaged,
   workingRepository,
 } from "../landing.ts";
 import { describeStatus, describeSubmissions } from "../output/landing.ts";
@@ -39,6 +40,8 @@ export async function run(
   let repeatable = true;
   const submissions = await submissionsOrNull(context, () => repeatable = false);
   const own = (await submissions?.list() ?? []).filter((record) => isForQueue(record, place));
+  const warnings = warnOfDamaged(context, submissions);
+  if (warnings.length > 0) repeatable = false;
   const document = await statusOf(queue, snapshot, {
     remote: printableRemote(context),
     limit: Number(flags.limit),
@@ -49,6 +52,7 @@ export async function run(
     },
     signal: context.signal,
   });
+  if (warnings.length > 0) document.warnings = warnings;
   context.print(document, () => describeStatus(document));
   kept?.save();
   if (repeatable) context.keepAnswer(() => inputsOf(context, session));
@@ -59,17 +63,20 @@ export async function run(
 async function withSubmissions(context: Context, error: AgentqError): Promise<AgentqError> {
   const here = context.repositoryOrNull()?.commonDir;
   const url = printableRemote(context);
-  const own = (await (await submissionsOrNull(context))?.list() ?? []).filter((record) =>
+  const submissionsHere = await submissionsOrNull(context);
+  const all = await submissionsHere?.list() ?? [];
+  warnOfDamaged(context, submissionsHere);
+  const own = all.filter((record) =>
     here === undefined
       ? record.url === url || record.remote === url
       : record.repository === here && record.remote === url
   );
   if (own.length === 0) return error;
-  const submissions = own.map(({ submission, candidate, ticket, since }) => ({
+  const submissions = own.map(({ submission, candidate, ticket, since, kept }) => ({
     submission,
     candidate,
     ticket,
-    state: ticket !== null ? "queued" : since === undefined ? "offline" : "sending",
+    state: ticket !== null ? "queued" : kept || since === undefined ? "offline" : "sending",
   }));
   if (!context.json) context.print(null, () => describeSubmissions(submissions));
   return new AgentqError(error.code, error.message, {

@@ -9,6 +9,7 @@ import { numberOf, type ResultEntry } from "../../src/landing/chain.ts";
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
+import { staysAsItIs } from "../../src/landing/resume.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
 import { checkRequest, submit, type SubmitRequest } from "../../src/landing/submit.ts";
 import {
@@ -38,9 +39,11 @@ export async function run(
   try {
     session = await openSession(context);
   } catch (error) {
-    if (flags.offline === true && flags["no-wait"] === true && isOutOfReach(error)) {
+    if (flags.offline === true && isOutOfReach(error)) {
       if (flags["create-branch"] !== true) await assertSeenBefore(context);
-      return await keepForLater(context, request, me, error as AgentqError, flags.again === true);
+      // Without --no-wait its result was to be waited for, which nobody can.
+      const kept = flags["no-wait"] === true ? 0 : 3;
+      return await keepForLater(context, request, me, error as AgentqError, kept);
     }
     throw error;
   }
@@ -63,12 +66,12 @@ export async function run(
         throw whileQueued(error, ticket.number);
       });
     if (typeof document === "string") {
-      return queued(context, ticket.record, ticket.number, 3, document);
+      return queued(context, ticket.record, ticket.number, 3, document, ticket.warnings);
     }
     await forgetAnswered(context, submissions, [ticket.record]);
     const again = attempt < Number(flags.attempts) &&
       await offerResolution(context, repository, session, document);
-    if (!again) return answer(context, document);
+    if (!again) return answer(context, document, ticket.warnings);
   }
 }
 
@@ -119,6 +122,8 @@ function assertFinished(repository: Repository): void {
 interface Enqueued {
   readonly number: number;
   readonly record: SubmissionRecord;
+  /** What was asked for and the ticket isn't. */
+  readonly warnings: readonly string[];
   /** The exit code with --no-wait. */
   readonly answered: number;
 }
@@ -159,33 +164,25 @@ async function enqueueOnce(
   if (!fresh) {
     const then = wait && !done ? ": waiting for its result" : "";
     context.progress.line(`${commit} was submitted before, as ticket ${number}${then}`);
-    const other = differences(record, request);
-    if (other.length > 0) {
-      context.progress.line(
-        `ticket ${number} was submitted without this ${other.join(", ")} and stays as it is; ` +
-          "--again queues a new ticket with it",
-      );
-    }
   } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
-  if (wait) return { number, record, answered: 0 };
+  const warnings = staysAsItIs(ticket, request);
+  for (const warning of warnings) context.progress.line(warning);
+  if (wait) return { number, record, warnings, answered: 0 };
   await forgetKnown(context, submissions, session, [record]);
-  if (!done) return { number, record, answered: queued(context, record, number, 0) };
+  if (!done) {
+    return { number, record, warnings, answered: queued(context, record, number, 0, "", warnings) };
+  }
   const result = await queue.chains.find("done", snapshot.done!, number, context.signal)
     .catch((error) => {
       throw whileQueued(error, number);
     });
   await forgetAnswered(context, submissions, [record]);
-  return { number, record, answered: answer(context, documentOfResult(result)) };
-}
-
-/** What is asked for now and wasn't then: a ticket can't be changed. */
-function differences(record: SubmissionRecord, request: SubmitRequest): string[] {
-  const { verifyCmd, title, drops } = request;
-  return [
-    ...(verifyCmd !== null && verifyCmd !== record.verifyCmd ? ["--verify-cmd"] : []),
-    ...(title !== null && title !== record.title ? ["--title"] : []),
-    ...(drops.some((path) => !record.drops.includes(path)) ? ["--drop"] : []),
-  ];
+  return {
+    number,
+    record,
+    warnings,
+    answered: answer(context, documentOfResult(result), warnings),
+  };
 }
 
 function queued(
@@ -193,10 +190,11 @@ function queued(
   record: SubmissionRecord,
   ticket: number,
   code: number,
-  waits?: string,
+  waits = "",
+  warnings: readonly string[] = [],
 ): number {
   const reason = code === 0 ? "queued" : "still queued";
-  const document = documentOfQueued(record, ticket, reason, waits);
+  const document = warned(documentOfQueued(record, ticket, reason, waits), warnings);
   context.print(document, () => describeResult(document));
   return code;
 }
@@ -224,7 +222,16 @@ async function waitForIt(
   return result === null ? waits : documentOfResult(result);
 }
 
-function answer(context: Context, document: ResultDocument): number {
+function warned(document: ResultDocument, warnings: readonly string[]): ResultDocument {
+  return warnings.length === 0 ? document : { ...document, warnings: [...warnings] };
+}
+
+function answer(
+  context: Context,
+  result: ResultDocument,
+  warnings: readonly string[],
+): number {
+  const document = warned(result, warnings);
   context.print(document, () => describeResult(document));
   return document.outcome === "landed" ? 0 : 1;
 }

@@ -25,9 +25,9 @@ export async function run(
   const ticket = ticketNumber(args[0]);
   let kept: EntryCache | undefined;
   const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
-  const { queue, snapshot, origin } = session;
+  const { queue, origin } = session;
   const submissions = await submissionsOrNull(context);
-  if (submissions) await deliverKept(context, session, submissions);
+  const { snapshot } = submissions ? await deliverKept(context, session, submissions) : session;
   let waits = "";
   const result = await waitForTicket(queue, snapshot, ticket, {
     ...dutyOf(context, flags, session),

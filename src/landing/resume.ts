@@ -5,28 +5,29 @@
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
-import { enqueue } from "./enqueue.ts";
+import { enqueue, findSubmission } from "./enqueue.ts";
 import { PATIENCE_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, type SubmissionRecord } from "./submissions.ts";
-import type { SubmitOptions, Submitted } from "./submit.ts";
+import type { SubmitOptions, SubmitRequest, Submitted } from "./submit.ts";
 
 /** How often to look whether another process has got the ticket. */
 const SHARED_POLL_MS = 50;
 
 /**
  * Goes on with an earlier submission, together with another run that may be at it; null when the queue
- * no longer knows it. @throws `submission-busy`
+ * no longer knows it. One that has no ticket yet gets it as `request` asks. @throws `submission-busy`
  */
 export async function resume(
   queue: Queue,
   snapshot: Snapshot,
   record: SubmissionRecord,
   options: SubmitOptions,
+  request?: SubmitRequest,
 ): Promise<Submitted | null> {
   const { submissions, clock, signal } = options;
   for (const began = clock.monotonic(); record.ticket === null;) {
-    const ticket = await deliver(queue, snapshot, record, options);
+    const ticket = await deliver(queue, snapshot, record, options, request);
     if (ticket) return { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
     // Another process has it: the ticket that it gets is this run's too.
     const { candidate, submission } = record;
@@ -60,6 +61,47 @@ export async function resume(
   return null;
 }
 
+/** True when what is asked for now isn't what was recorded. */
+export function asksOtherwise(record: SubmissionRecord, request: SubmitRequest): boolean {
+  return record.verifyCmd !== request.verifyCmd ||
+    record.verifyTimeout !== Math.ceil(request.verifyTimeout) ||
+    record.title !== request.title || record.drops.join("\0") !== request.drops.join("\0");
+}
+
+/** What is asked for and its ticket, of an earlier attempt, isn't: that can't be changed. At most one sentence. */
+export function staysAsItIs(
+  { message }: TicketEntry,
+  { verifyCmd, title, drops }: Pick<SubmitRequest, "verifyCmd" | "title" | "drops">,
+): string[] {
+  const its = message.agentq;
+  const other = [
+    ...(verifyCmd !== null && verifyCmd !== (message.verify_cmd ?? null) ? ["--verify-cmd"] : []),
+    ...(title !== null && title !== (its?.title ?? null) ? ["--title"] : []),
+    ...(drops.some((path) => !its?.drops?.includes(path)) ? ["--drop"] : []),
+  ];
+  return other.length === 0 ? [] : [
+    `ticket ${message.ticket} was submitted without this ${other.join(", ")} and stays as it is; ` +
+    "--again queues a new ticket with it",
+  ];
+}
+
+/** A record that has no ticket yet, as it is asked for now. */
+export function asAsked(
+  record: SubmissionRecord,
+  request: SubmitRequest,
+  { clock, me }: Pick<SubmitOptions, "clock"> & { me?: string },
+): SubmissionRecord {
+  return {
+    ...record,
+    ...(me !== undefined && { submitter: me }),
+    submittedAt: Math.floor(clock.wall()),
+    verifyCmd: request.verifyCmd,
+    verifyTimeout: Math.ceil(request.verifyTimeout),
+    title: request.title,
+    drops: [...request.drops],
+  };
+}
+
 /**
  * Delivers a recorded submission that has no ticket yet, once: null when another process of this
  * machine is at it, or has done it.
@@ -68,16 +110,32 @@ export async function deliver(
   queue: Queue,
   snapshot: Snapshot,
   wanted: SubmissionRecord,
-  options: Pick<SubmitOptions, "clock" | "objects" | "submissions" | "signal">,
+  options:
+    & Pick<SubmitOptions, "clock" | "objects" | "submissions" | "signal">
+    & Partial<Pick<SubmitOptions, "me" | "again">>,
+  request?: SubmitRequest,
 ): Promise<TicketEntry | null> {
-  return await options.submissions.exclusively(wanted, async (record, learn) => {
+  return await options.submissions.exclusively(wanted, async (recorded, learn) => {
+    let record = recorded;
     if (record.ticket !== null) {
       return record.ticket <= numberOf(snapshot.queue)
         ? await queue.chains.find("queue", snapshot.queue!, record.ticket, options.signal)
         : null;
     }
     const since = record.since === undefined ? snapshot.queueHead : record.since as Oid | null;
-    if (record.since === undefined) await learn.since(queue.names.branchName, since);
+    if (request && (options.again || asksOtherwise(record, request))) {
+      // An attempt that got through unseen is a ticket as it is. Else it keeps its id: of that attempt, should
+      // it be on its way still, and this one, whichever comes first is the only ticket.
+      const got = record.since === undefined
+        ? null
+        : await findSubmission(queue, snapshot, record.submission, since, options.signal);
+      if (got) {
+        await learn.ticket(numberOf(got));
+        return got;
+      }
+      record = { ...asAsked(record, request, options), branch: queue.names.branchName, since };
+      await learn.change(record);
+    } else if (record.since === undefined) await learn.since(queue.names.branchName, since);
     const ticket = await enqueue(queue, snapshot, draftOf(record), {
       clock: options.clock,
       objects: options.objects,
@@ -87,4 +145,20 @@ export async function deliver(
     await learn.ticket(numberOf(ticket));
     return ticket;
   });
+}
+
+/** Takes a recorded submission back that never came through; one that did stays. */
+export async function withdraw(
+  queue: Queue,
+  wanted: SubmissionRecord,
+  { submissions, signal }: Pick<SubmitOptions, "submissions" | "signal">,
+): Promise<void> {
+  const gone = await submissions.exclusively(wanted, async (record) => {
+    if (record.ticket !== null) return false;
+    if (record.since === undefined) return true;
+    const now = await readSnapshot(queue, signal);
+    const since = record.since as Oid | null;
+    return await findSubmission(queue, now, record.submission, since, signal) === null;
+  });
+  if (gone) await submissions.forget([wanted]);
 }

@@ -23,6 +23,8 @@ export const resultDocument = z.object({
   lander: z.nullable(z.string()),
   /** The losses that its ticket declared with `--drop`, as they were given. */
   drops: z.array(z.string()),
+  /** What was asked for and isn't so, where there is anything. */
+  warnings: z.optional(z.array(z.string())),
 });
 export type ResultDocument = z.infer<typeof resultDocument>;
 
@@ -62,6 +64,8 @@ export const statusDocument = z.object({
     ticket: z.nullable(count),
     state: z.enum(["offline", "sending", "queued", "landed", "refused"]),
   })),
+  /** Records of this machine that can't be used, where there are any. */
+  warnings: z.optional(z.array(z.string())),
 });
 export type StatusDocument = z.infer<typeof statusDocument>;
 
@@ -114,6 +118,8 @@ export const flushDocument = z.object({
     candidate: oid,
     error: z.object({ code: z.string(), message: z.string(), hint: z.string() }),
   })),
+  /** Records that can't be used, tickets that aren't as was asked last, where there are any. */
+  warnings: z.optional(z.array(z.string())),
 });
 export type FlushDocument = z.infer<typeof flushDocument>;
 

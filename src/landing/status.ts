@@ -119,7 +119,7 @@ async function submissionState(
     ticket = found ? numberOf(found) : null;
   }
   if (ticket === null) {
-    const state = since === undefined ? "offline" as const : "sending" as const;
+    const state = record.kept || since === undefined ? "offline" as const : "sending" as const;
     return { submission, candidate, ticket, state };
   }
   if (ticket > numberOf(snapshot.done)) return { submission, candidate, ticket, state: "queued" };

@@ -9,6 +9,7 @@ import {
   listOf,
   maybe,
   nullable,
+  optional,
   shape,
 } from "../platform/shapes.ts";
 import type { Claim, Json } from "../store/types.ts";
@@ -36,6 +37,10 @@ export interface SubmissionRecord {
   readonly drops: readonly string[];
   /** Absent: nothing was ever pushed. null: the queue didn't exist. */
   readonly since?: Oid | null;
+  /** Accepted as kept on this machine: whoever comes next delivers it, also after attempts that failed. */
+  readonly kept?: boolean;
+  /** The process that recorded it to push it itself. */
+  readonly by?: Json;
   /** Once it is known. */
   readonly ticket: number | null;
 }
@@ -56,6 +61,7 @@ const isRecord = shape({
   title: nullable(isText),
   drops: listOf(isText),
   since: maybe(isText),
+  kept: optional((value) => typeof value === "boolean"),
 });
 
 /** A record's name in the store begins with its candidate, so that others need not be read. */
@@ -63,10 +69,15 @@ export function nameOf(record: { candidate: Oid; submission: string }): string {
   return `${record.candidate.slice(0, 16)}.${record.submission}`;
 }
 
-/** The record in a message, with the ticket from its claim; null for one a newer agentq wrote. */
+/** The record in a message, with the ticket from its claim; null for a damaged one and one that a newer agentq wrote. */
 export function recordOf(claim: Claim): SubmissionRecord | null {
   if (claim.unreadable) return null;
-  const record: unknown = claim.json();
+  let record: unknown;
+  try {
+    record = claim.json();
+  } catch {
+    return null;
+  }
   return isRecord(record) ? { ...record as SubmissionRecord, ticket: ticketIn(claim.owner) } : null;
 }
 
@@ -97,6 +108,32 @@ export function isOurs(note: Json | null): boolean {
   const me = processIdentity();
   return found !== null && found.pid === me.pid && found.startTime === me.startTime &&
     found.bootId === me.bootId && found.pidNamespace === me.pidNamespace;
+}
+
+/** Submissions that this process is pushing at this moment, by their ids. */
+export const pushing = new Set<string>();
+
+/** True while the process that recorded a submission may be pushing it still. */
+export function isUnderWay({ submission, by = null }: SubmissionRecord): boolean {
+  if (isOurs(by)) return pushing.has(submission);
+  const found = identityIn(by);
+  return found !== null && isProcessAlive(found) === "alive";
+}
+
+/** Why a message is no record that can be used here; null: it is one. */
+export function unusable(claim: Claim): string | null {
+  if (claim.unreadable) return claim.unreadable.message;
+  let version: unknown;
+  try {
+    const record = claim.json();
+    if (isRecord(record)) return null;
+    version = (record as { v?: unknown } | null)?.v;
+  } catch (error) {
+    return (error as Error).message;
+  }
+  return typeof version === "number" && version > 1
+    ? "a newer agentq wrote it"
+    : "it isn't a submission's record";
 }
 
 export function isGone(note: Json | null): boolean {

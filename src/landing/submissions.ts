@@ -32,11 +32,12 @@ import {
   recordOf,
   type SubmissionRecord,
   ticketIn,
+  unusable,
 } from "./submission-record.ts";
 
 import { type TicketNotes, ticketNotes, ticketNotesDirectory } from "./ticket-notes.ts";
 
-export { draftOf, type SubmissionRecord } from "./submission-record.ts";
+export { draftOf, isUnderWay, type SubmissionRecord } from "./submission-record.ts";
 
 const QUEUE = "submissions";
 
@@ -49,6 +50,8 @@ const MAX_RECORDS = 1000;
 export interface Submissions {
   /** Those that `filter` lets through, oldest first. */
   list(filter?: SubmissionFilter): Promise<SubmissionRecord[]>;
+  /** What can't be used of those that the listings of this run read: damaged, or written by a newer agentq. */
+  damaged(): readonly string[];
   /** How many there were at the last listing, before it was filtered. */
   listed(): number;
   /** Records an intent. Durable when it returns. */
@@ -82,6 +85,8 @@ export interface SubmissionFilter {
 export interface Learn {
   /** The branch and the queue's head before the first push. */
   since(branch: string, head: Oid | null): Promise<void>;
+  /** The record as it is from here on, all at once. */
+  change(record: SubmissionRecord): Promise<void>;
   ticket(ticket: number): Promise<void>;
 }
 
@@ -213,6 +218,7 @@ function onStore(store: Store, notes: TicketNotes): Submissions {
   }
 
   let listed = 0;
+  const damaged = new Map<string, string>();
 
   /** Notes are looked at where a claim doesn't say it. */
   function knownTickets(infos: readonly MessageInfo[]) {
@@ -227,6 +233,7 @@ function onStore(store: Store, notes: TicketNotes): Submissions {
 
   return {
     listed: () => listed,
+    damaged: () => [...damaged.values()],
     async list({ candidate, undelivered, before, except } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
@@ -244,6 +251,13 @@ function onStore(store: Store, notes: TicketNotes): Submissions {
       const claims = await store.peek(QUEUE, { ids: infos.map(({ id }) => id) });
       return claims.flatMap((claim) => {
         const record = recordOf(claim);
+        if (record === null) {
+          const { id } = claim.receipt;
+          damaged.set(
+            id,
+            `the submission ${id} of this machine is passed over: ${unusable(claim)}`,
+          );
+        }
         return record ? [{ ...record, ticket: record.ticket ?? ticketOf(claim.receipt) }] : [];
       });
     },
@@ -275,13 +289,13 @@ function onStore(store: Store, notes: TicketNotes): Submissions {
       let done = ticketIn(claim.owner) !== null;
       try {
         if (record === null) return null;
+        const change = async ({ ticket: _none, ...changed }: SubmissionRecord) => {
+          claim = await store.migrate(claim!, () => changed as unknown as Json);
+        };
         return await deliver(record, {
-          async since(branch, head) {
-            claim = await store.migrate(
-              claim!,
-              () => ({ ...record, branch, since: head }) as unknown as Json,
-            );
-          },
+          // Never pushed yet: it is one that was kept, and it stays that whatever becomes of the push.
+          since: (branch, head) => change({ ...record, branch, since: head, kept: true }),
+          change,
           async ticket(ticket) {
             await unlessStale(store.renew([claim!.receipt], { ticket }));
             done = true;

@@ -7,12 +7,15 @@ import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
-import { enqueue } from "./enqueue.ts";
+import { enqueue, findSubmission } from "./enqueue.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { submissionId } from "./participant.ts";
-import { resume } from "./resume.ts";
+import { asAsked, asksOtherwise, resume, withdraw } from "./resume.ts";
+import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
-import { draftOf, type SubmissionRecord, type Submissions } from "./submissions.ts";
+import { owner, pushing } from "./submission-record.ts";
+import { draftOf, isUnderWay, type SubmissionRecord, type Submissions } from "./submissions.ts";
+import type { Json } from "../store/types.ts";
 
 /** What a person asks for. */
 export interface SubmitRequest {
@@ -57,7 +60,7 @@ export function checkRequest(request: SubmitRequest): void {
 export function newRecord(
   request: SubmitRequest,
   place: SubmitPlace,
-  options: { submitter: string; now: number; since?: Oid | null },
+  options: { submitter: string; now: number; since?: Oid | null; by?: Json },
 ): SubmissionRecord {
   return {
     v: 1,
@@ -70,7 +73,8 @@ export function newRecord(
     verifyTimeout: Math.ceil(request.verifyTimeout),
     title: request.title,
     drops: [...request.drops],
-    ...(options.since !== undefined && { since: options.since }),
+    ...(options.since === undefined ? { kept: true } : { since: options.since }),
+    ...(options.by !== undefined && { by: options.by }),
     ticket: null,
   };
 }
@@ -105,29 +109,73 @@ export async function submit(
   place: SubmitPlace,
   options: SubmitOptions,
 ): Promise<Submitted> {
-  const { submissions, clock, signal } = options;
-  if (!options.again) {
-    const earlier = (await submissions.list({ candidate: request.candidate })).filter((record) =>
-      isSame(record, place) && record.candidate === request.candidate
-    );
+  const { submissions } = options;
+  const mine = (record: SubmissionRecord) =>
+    isSame(record, place) && record.candidate === request.candidate;
+  if (options.again) {
+    // What was recorded before and never came through is not to come after this one: this one takes its place.
+    const left = (await submissions.list({ candidate: request.candidate, undelivered: true }))
+      .filter((record) => mine(record) && !isUnderWay(record));
+    let taken: Submitted | null = null;
+    for (const record of left) {
+      if (taken) {
+        await withdraw(queue, record, options);
+        continue;
+      }
+      const found = await resume(queue, snapshot, record, options, request);
+      if (found?.ticket.message.submitter === options.me) taken = found;
+    }
+    if (taken) return { ...taken, fresh: true };
+  } else {
+    const earlier = (await submissions.list({ candidate: request.candidate })).filter(mine);
     // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet.
     const outstanding = (record: SubmissionRecord) =>
       record.ticket === null || record.ticket >= snapshot.next;
     const known = earlier.filter((record) => !outstanding(record)).reverse();
     for (const record of [...earlier.filter(outstanding), ...known]) {
-      const found = await resume(queue, snapshot, record, options);
+      const asked = isUnderWay(record) ? undefined : request;
+      const found = await resume(queue, snapshot, record, options, asked);
       if (found) return found;
     }
   }
+  return await submitNew(queue, snapshot, request, place, options);
+}
+
+async function submitNew(
+  queue: Queue,
+  snapshot: Snapshot,
+  request: SubmitRequest,
+  place: SubmitPlace,
+  options: SubmitOptions,
+): Promise<Submitted> {
+  const { clock } = options;
   const record = newRecord(request, place, {
     submitter: options.me,
     now: clock.wall(),
     since: snapshot.queueHead,
+    by: owner(),
   });
+  pushing.add(record.submission);
+  try {
+    return await pushNew(queue, snapshot, record, place, options);
+  } finally {
+    pushing.delete(record.submission);
+  }
+}
+
+async function pushNew(
+  queue: Queue,
+  snapshot: Snapshot,
+  record: SubmissionRecord,
+  place: SubmitPlace,
+  options: SubmitOptions,
+): Promise<Submitted> {
+  const { submissions, clock, signal } = options;
   // Durable, and known to be the only one for this commit, before the push can be seen.
   const alone = submissions.record(record).then(() =>
     options.again || isAlone(submissions, record)
   );
+  let begun = false;
   const deliver = (to: Queue) =>
     enqueue(to, snapshot, draftOf(record), {
       clock,
@@ -135,14 +183,25 @@ export async function submit(
       ...(signal && { signal }),
     }).catch(async (error) => {
       await alone;
-      // Refused for good: there is nothing to come back to.
-      if (isAgentqError(error, "push-refused", "repository-foreign")) {
+      // Refused for good, or never begun: there is nothing to come back to.
+      if (
+        isAgentqError(error, "push-refused", "repository-foreign") || (signal?.aborted && !begun)
+      ) {
         await submissions.forget([record]);
+      } else if (signal?.aborted && !isAgentqError(error, "push-unknown")) {
+        return await foundAfterStop("submit", async (asking) => {
+          const now = await readSnapshot(queue, asking);
+          return await findSubmission(queue, now, record.submission, record.since!, asking);
+        }).catch((unknown) => {
+          throw withSubmission(unknown, record);
+        });
       }
-      throw error;
+      throw withSubmission(error, record);
     });
   let ticket = await deliver(whenReady(queue, async () => {
     if (!await alone) throw OTHERS;
+    signal?.throwIfAborted();
+    begun = true;
   })).catch((error) => {
     if (error !== OTHERS) throw error;
     return null;
@@ -150,6 +209,7 @@ export async function submit(
   if (ticket === null) {
     const shared = await giveWay(queue, snapshot, record, place, options);
     if (shared) return shared;
+    begun = true;
     ticket = await deliver(queue);
   }
   const known = { ...record, ticket: numberOf(ticket) };
@@ -160,6 +220,17 @@ export async function submit(
     options.onNote?.(noteOf(error));
   }
   return { ticket, record: known, fresh: true };
+}
+
+/** Where nobody knows whether it came through, the error says by which id it can be told. */
+function withSubmission(error: unknown, { submission }: SubmissionRecord): unknown {
+  if (!isAgentqError(error, "push-unknown")) return error;
+  return new AgentqError(error.code, error.message, {
+    cause: error.cause ?? error,
+    hint: error.hint,
+    retryable: error.retryable,
+    details: { ...error.details, submission },
+  });
 }
 
 /** Names alone tell that there is no other for the same commit, which is nearly always so. */
@@ -225,19 +296,29 @@ const requestOf = ({ candidate, verifyCmd, verifyTimeout, title, drops }: Submis
 });
 
 /**
- * Keeps the intent on this machine, to be delivered when the origin can be reached. Without `again` a
- * commit that waits here already isn't kept twice.
+ * Keeps the intent on this machine, to be delivered when the origin can be reached. A
+ * commit that waits here already isn't kept twice: it is kept as it is asked for last.
  */
 export async function keep(
   request: SubmitRequest,
   place: SubmitPlace,
-  options: Pick<SubmitOptions, "clock" | "me" | "submissions" | "again">,
+  options: Pick<SubmitOptions, "clock" | "me" | "submissions">,
 ): Promise<Pick<Submitted, "record" | "fresh">> {
   const { submissions, me, clock } = options;
-  if (!options.again) {
-    const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
-    const record = waiting.find((one) => isSame(one, place) && one.candidate === request.candidate);
-    if (record) return { record, fresh: false };
+  const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
+  for (const record of waiting) {
+    if (!isSame(record, place) || record.candidate !== request.candidate || isUnderWay(record)) {
+      continue;
+    }
+    // It keeps its id: should an attempt have got through unseen, there is no second ticket.
+    const now = await submissions.exclusively(record, async (recorded, learn) => {
+      if (recorded.ticket !== null) return null;
+      if (recorded.kept && !asksOtherwise(recorded, request)) return recorded;
+      const changed = { ...asAsked(recorded, request, { clock, me }), kept: true };
+      await learn.change(changed);
+      return changed;
+    });
+    if (now) return { record: now, fresh: false };
   }
   const record = newRecord(request, place, { submitter: me, now: clock.wall() });
   await submissions.record(record);

@@ -1,13 +1,13 @@
 /** Submissions survive whatever happens between the intent and the result, and are delivered once. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { openOrigin } from "../../src/git/origin.ts";
 import { openRepository } from "../../src/git/repository.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
-import { deliver } from "../../src/landing/resume.ts";
+import { deliver, staysAsItIs } from "../../src/landing/resume.ts";
 import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
 import {
   createSubmissions,
@@ -239,7 +239,7 @@ test("a commit kept offline is kept once, and submitting it later finds the tick
   const submitted = await submit(queue, before, request, place, options);
   assert.deepEqual([submitted.fresh, submitted.ticket.oid], [false, delivered!.oid]);
   assert.equal(await tickets(), 0);
-  assert.equal((await keep(request, place, { ...options, again: true })).fresh, true);
+  assert.equal((await keep(request, place, options)).fresh, true);
 });
 
 test("a delivery that died is taken over only from a process that is proved gone", async () => {
@@ -377,4 +377,138 @@ test("a ticket that was noted and lost is found again, and many are forgotten at
   await submissions.forget(all);
   assert.deepEqual(await submissions.list(), []);
   assert.deepEqual(readdirSync(ticketNotesDirectory(state)), [`${nameOf(record)}.x`]);
+});
+
+/** A run whose push fails before anything is sent; what it recorded stays behind. */
+async function failedRun({ fake, queue, request, options }: Awaited<ReturnType<typeof setting>>) {
+  fake.interference = {
+    step: (operation) => {
+      if (operation === "push") throw new AgentqError("io-error", "the cable is cut");
+      return Promise.resolve();
+    },
+  };
+  const run = submit(queue, await readSnapshot(queue), request, place, options);
+  await assert.rejects(run, /the cable is cut/);
+  fake.interference = {};
+}
+
+for (const again of [false, true]) {
+  const how = again ? "--again" : "the next submission";
+  test(`what never came through takes the flags of ${how}, and there is one ticket`, async () => {
+    const all = await setting();
+    const { queue, request, options, submissions, tickets } = all;
+    await failedRun(all);
+    await failedRun({ ...all, options: { ...options, again } });
+    const [left, ...others] = await submissions.list();
+    assert.deepEqual([left?.verifyCmd, left?.ticket, others.length], [null, null, 0]);
+    const strict = { ...request, verifyCmd: "false", title: "strict", drops: ["x"] };
+    const one = { ...options, me: "later", again };
+    const { ticket } = await submit(queue, await readSnapshot(queue), strict, place, one);
+    const { verify_cmd, submitter, agentq } = ticket.message;
+    assert.deepEqual([verify_cmd, submitter, agentq?.title, agentq?.drops], [
+      "false",
+      "later",
+      "strict",
+      ["x"],
+    ]);
+    assert.deepEqual(await submissions.list({ undelivered: true }), []);
+    assert.equal(await tickets(), 0);
+  });
+}
+
+for (const again of [false, true]) {
+  test(`one that came through unseen stays as it is${again ? "; --again makes another" : ""}`, async () => {
+    const { fake, queue, request, options, tickets } = await setting();
+    const before = await readSnapshot(queue);
+    fake.interference = {
+      push: () => "lost-answer",
+      step: (operation) => {
+        if (operation === "refs") throw new Error("killed");
+        return Promise.resolve();
+      },
+    };
+    await assert.rejects(submit(queue, before, request, place, options), /killed/);
+    fake.interference = {};
+    const strict = { ...request, verifyCmd: "false" };
+    const later = { ...options, me: "later", again };
+    const { ticket } = await submit(queue, await readSnapshot(queue), strict, place, later);
+    assert.equal(ticket.message.verify_cmd, again ? "false" : null);
+    assert.equal(staysAsItIs(ticket, strict).length, again ? 0 : 1);
+    assert.equal(await tickets(), again ? 1 : 0);
+  });
+}
+
+test("a commit kept twice is kept as it was asked for last, and stays kept after a failed delivery", async () => {
+  const { fake, queue, request, options, submissions } = await setting();
+  await keep(request, place, options);
+  const strict = { ...request, verifyCmd: "false" };
+  const { record } = await keep(strict, place, options);
+  fake.interference = { push: () => ({ refuse: "not today" }) };
+  const attempt = async () => await deliver(queue, await readSnapshot(queue), record, options);
+  await assert.rejects(attempt(), (error) => isAgentqError(error, "push-refused"));
+  fake.interference = {};
+  const [left, ...others] = await submissions.list({ undelivered: true });
+  assert.deepEqual([left?.kept, left?.verifyCmd, others.length], [true, "false", 0]);
+  assert.equal((await attempt())?.message.verify_cmd, "false");
+});
+
+test("a run that is stopped before its push leaves nothing; one stopped in it says which it is", async () => {
+  const { fake, queue, request, options, submissions, tickets } = await setting();
+  const before = await readSnapshot(queue);
+  const early = new AbortController();
+  const recording: Submissions = {
+    ...submissions,
+    async record(record) {
+      await submissions.record(record);
+      early.abort(new AgentqError("interrupted", "stopped"));
+    },
+  };
+  const stopped = { ...options, submissions: recording, signal: early.signal };
+  await assert.rejects(
+    submit(queue, before, request, place, stopped),
+    (error) => isAgentqError(error, "interrupted"),
+  );
+  assert.deepEqual(await submissions.list(), []);
+
+  const late = new AbortController();
+  fake.interference = {
+    step: (operation) => {
+      if (operation === "push") {
+        late.abort(new AgentqError("interrupted", "stopped"));
+        throw late.signal.reason;
+      }
+      return Promise.resolve();
+    },
+  };
+  const running = submit(queue, before, request, place, { ...options, signal: late.signal });
+  const error = await running.catch((thrown) => thrown);
+  assert.ok(isAgentqError(error, "push-unknown"));
+  const [record] = await submissions.list();
+  assert.equal(error.details?.submission, record!.submission);
+  assert.equal(error.retryable, true);
+  assert.equal(await tickets(), -1);
+});
+
+test("records that can't be used are named and passed over", async () => {
+  const { state, queue, request, options, submissions, candidate } = await setting();
+  const store = await openStore(submissionsDirectory(state));
+  const torn = newRecord(request, place, { submitter: "me", now: 1 });
+  const newer = newRecord(request, place, { submitter: "me", now: 1 });
+  await submissions.record(torn);
+  await store.enqueue("submissions", nameOf(newer), { v: 2 });
+  const objects = join(submissionsDirectory(state), ".fs-safe-queue-v2", "objects");
+  for (const object of readdirSync(objects)) {
+    const payload = join(objects, object, "payload.json");
+    const text = readFileSync(payload, "utf8");
+    if (text.includes(torn.submission)) truncateSync(payload, 50);
+  }
+  const { ticket } = await submit(queue, await readSnapshot(queue), request, place, options);
+  assert.equal(ticket.message.candidate, candidate);
+  assert.equal((await submissions.list()).length, 1);
+  const [first, second, ...others] = [...submissions.damaged()].sort((a) =>
+    a.includes(torn.submission) ? -1 : 1
+  );
+  assert.match(first ?? "", new RegExp(torn.submission));
+  assert.match(second ?? "", /a newer agentq wrote it/);
+  assert.deepEqual(others, []);
 });

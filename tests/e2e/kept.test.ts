@@ -1,0 +1,100 @@
+/** What this machine keeps or couldn't push: by whom it is delivered, as what, and what is said when it isn't. */
+import assert from "node:assert/strict";
+import { chmodSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { makeOrigin } from "./harness/origin.ts";
+import { scenario } from "./harness/scenario.ts";
+
+const away = (origin: { dir: string }) => {
+  renameSync(origin.dir, `${origin.dir}.away`);
+  return () => renameSync(`${origin.dir}.away`, origin.dir);
+};
+
+/** An origin that takes nothing until the function is called. */
+function closed(origin: { dir: string }): () => void {
+  const hook = join(origin.dir, "hooks", "pre-receive");
+  writeFileSync(hook, "#!/bin/sh\necho maintenance >&2\nexit 1\n");
+  chmodSync(hook, 0o755);
+  return () => rmSync(hook);
+}
+
+const submissionsOf = async (agent: Agent) =>
+  (await runJson(agent, ["status"])).submissions.map((
+    one: Record<string, unknown>,
+  ) => [one.ticket, one.state]);
+
+scenario("a commit kept twice lands by the flags of the last time", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  const keep = ["submit", "--no-wait", "--offline"];
+  assert.equal((await runJson(agent, keep)).reason, "offline");
+  assert.equal((await runJson(agent, [...keep, "--verify-cmd", "false"])).reason, "offline");
+  back();
+  const { delivered } = await runJson(agent, ["flush"]);
+  assert.equal(delivered.length, 1);
+  const result = await runJson(agent, ["wait", "0"], 1);
+  assert.equal(result.reason, "verify command failed");
+});
+
+scenario("--offline without --no-wait keeps it too, and says that it isn't landed", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  const { outcome, reason } = await runJson(agent, ["submit", "--offline"], 3);
+  assert.deepEqual([outcome, reason], ["queued", "offline"]);
+  back();
+  assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
+});
+
+scenario("a delivery that failed is said, and the next land makes it and lands it", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const candidate = agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  const open = closed(origin);
+  const failed = await run(agent, ["land"]);
+  assert.equal(failed.status, 0);
+  assert.match(failed.stderr, /warning: .* can't be delivered and stays: .*maintenance/);
+  const { kept } = await runJson(agent, ["land"]);
+  assert.deepEqual([kept[0].candidate, kept[0].error.code], [candidate, "push-refused"]);
+  assert.deepEqual(await submissionsOf(agent), [[null, "offline"]]);
+  open();
+  const landed = await runJson(agent, ["land"]);
+  assert.deepEqual([landed.ticket, landed.landed], [0, candidate]);
+});
+
+scenario("a ticket that stays as it is is told as a warning", async () => {
+  const agent = makeAgent(makeOrigin());
+  agentCommit(agent, { "a.txt": "a\n" });
+  await runJson(agent, ["submit", "--no-wait"]);
+  const again = await runJson(agent, ["submit", "--no-wait", "--verify-cmd", "false"]);
+  assert.equal(again.warnings.length, 1);
+  assert.match(again.warnings[0], /ticket 0 was submitted without this --verify-cmd/);
+});
+
+scenario("a torn record of this machine is named and stops nothing", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  const objects = join(agent.state, "submissions", ".fs-safe-queue-v2", "objects");
+  for (const name of readdirSync(objects)) truncateSync(join(objects, name, "payload.json"), 50);
+  agentCommit(agent, { "b.txt": "b\n" });
+  for (const args of [["status"], ["flush"]]) {
+    const { warnings } = await runJson(agent, args);
+    assert.match(warnings[0], /is passed over: .*isn't JSON/);
+  }
+  for (const args of [["submit", "--no-wait"], ["land"], ["wait", "0"]]) {
+    const { status, stderr } = await run(agent, args);
+    assert.equal(status, 0, stderr);
+    assert.match(stderr, /warning: .* is passed over: .*isn't JSON/);
+  }
+});
