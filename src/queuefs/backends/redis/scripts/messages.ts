@@ -240,14 +240,22 @@ export const SURVEY = queueScript(
   "survey",
   `
 local answer = { int(now_ms()), server_role(ARGV[2]), redis.call('ZCARD', processing) }
-for _, member in ipairs(redis.call('ZRANGE', processing, ARGV[3], ARGV[4])) do
-  local id, owner = string.match(member, '^([^|]*)|?(.*)$')
-  local r = record(id)
-  answer[#answer + 1] = id
-  answer[#answer + 1] = owner
-  answer[#answer + 1] = r and r.owner == owner and redis.call('HGET', deliveries, id) or ''
-  answer[#answer + 1] = tostring(redis.call('EXISTS', instances .. owner .. ':alive'))
-  answer[#answer + 1] = redis.call('ZSCORE', processing, member)
+local rows, living, at = redis.call('ZRANGE', processing, ARGV[3], ARGV[4], 'WITHSCORES'), {}, 3
+for i = 1, #rows, 2 do
+  local id, owner = string.match(rows[i], '^([^|]*)|?(.*)$')
+  local text = redis.call('HGET', deliveries, id)
+  local r = text and parse(text)
+  local alive = living[owner]
+  if not alive then
+    alive = tostring(redis.call('EXISTS', instances .. owner .. ':alive'))
+    living[owner] = alive
+  end
+  answer[at + 1] = id
+  answer[at + 2] = owner
+  answer[at + 3] = r and r.owner == owner and text or ''
+  answer[at + 4] = alive
+  answer[at + 5] = rows[i + 1]
+  at = at + 5
 end
 return answer
 `,
