@@ -106,8 +106,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
         name: "again",
         kind: "boolean",
         argvOnly: true,
-        description:
-          "queue a new ticket even if this commit has one outstanding",
+        description: "queue a new ticket even if this commit has one outstanding",
       },
     ],
     examples: [
