@@ -183,10 +183,11 @@ async function pushNew(
       ...(signal && { signal }),
     }).catch(async (error) => {
       await alone;
-      // Refused for good, or never begun: there is nothing to come back to.
-      if (
-        isAgentqError(error, "push-refused", "repository-foreign") || (signal?.aborted && !begun)
-      ) {
+      // Refused for good, or never begun: there is nothing to come back to. What a status alone refused may
+      // be on its way still.
+      const refused = isAgentqError(error, "push-refused", "repository-foreign") &&
+        error.details?.status === undefined;
+      if (refused || (signal?.aborted && !begun)) {
         await submissions.forget([record]);
       } else if (signal?.aborted && !isAgentqError(error, "push-unknown")) {
         return await foundAfterStop("submit", async (asking) => {

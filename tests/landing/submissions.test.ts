@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { openOrigin } from "../../src/git/origin.ts";
 import { openRepository } from "../../src/git/repository.ts";
+import type { Origin } from "../../src/git/types.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { deliver, staysAsItIs } from "../../src/landing/resume.ts";
 import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
@@ -181,6 +182,31 @@ test("a submission the origin refuses for good leaves nothing behind", async () 
     (error) => isAgentqError(error, "push-refused"),
   );
   assert.deepEqual(await submissions.list(), []);
+});
+
+test("a push that an HTTP status refused, and that took effect later, is found again: one ticket", async () => {
+  const { queue, request, options, tickets } = await setting();
+  let later: () => Promise<unknown> = () => Promise.reject(new Error("nothing was pushed"));
+  const push: Origin["push"] = (updates, objects, given) => {
+    later = () => queue.origin.push(updates, objects, given);
+    const refs = updates.map(({ ref }) => ({ ref, reason: "HTTP 403" }));
+    const said = { message: "forbidden", remoteOutput: "", refs, httpStatus: 403 };
+    return Promise.resolve({ status: "refused", ...said });
+  };
+  const filtered = { ...queue, origin: { ...queue.origin, push } };
+  await assert.rejects(
+    submit(filtered, await readSnapshot(queue), request, place, options),
+    (error) => isAgentqError(error, "push-refused") && error.details?.status === 403,
+  );
+  await later();
+  const { ticket, fresh } = await submit(
+    queue,
+    await readSnapshot(queue),
+    request,
+    place,
+    options,
+  );
+  assert.deepEqual([ticket.message.ticket, fresh, await tickets()], [0, false, 0]);
 });
 
 test("a ticket of a queue that was made anew is not waited for", async () => {
