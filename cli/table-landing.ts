@@ -230,7 +230,17 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
     path: ["flush"],
     brief: true,
     summary: "Deliver submissions kept while the origin was out of reach",
-    examples: ["agentq flush"],
+    flags: [
+      {
+        name: "drop",
+        kind: "text",
+        value: "ID",
+        argvOnly: true,
+        description:
+          "take the submission ID back instead (as status --json names it), if it has no ticket",
+      },
+    ],
+    examples: ["agentq flush", "agentq flush --drop 962f3c431c64b6bce74415734a0dbb42"],
     load: () => import("./commands/flush.ts"),
   },
   {

@@ -2,19 +2,22 @@
 import { AgentqError } from "../../src/errors.ts";
 import { openRepository } from "../../src/git/repository.ts";
 import { openOrigin } from "../../src/git/origin.ts";
+import { withdraw } from "../../src/landing/resume.ts";
 import type { FlushDocument } from "../../src/landing/schemas.ts";
 import { openQueue } from "../../src/landing/snapshot.ts";
-import {
-  openSubmissions,
-  type SubmissionRecord,
-  type Submissions,
-} from "../../src/landing/submissions.ts";
+import { openSubmissions, type SubmissionRecord } from "../../src/landing/submissions.ts";
 import type { Context } from "../context.ts";
 import { deliverOne } from "../deliver.ts";
-import { warnOfDamaged } from "../landing.ts";
+import { type LandingSession, warnOfDamaged } from "../landing.ts";
 import { toAgentqError } from "../output/errors.ts";
+import type { Flags } from "../spec.ts";
 
-export async function run(context: Context): Promise<number> {
+export async function run(
+  context: Context,
+  _args: readonly string[],
+  flags: Flags,
+): Promise<number> {
+  if (flags.drop !== undefined) return await drop(context, String(flags.drop));
   const document: FlushDocument = { schema: "agentq.flush/1", delivered: [], kept: [] };
   const warnings: string[] = [];
   const submissions = await openSubmissions(context.stateDirectory);
@@ -22,7 +25,11 @@ export async function run(context: Context): Promise<number> {
     if (record.ticket !== null) continue;
     const { submission, candidate } = record;
     try {
-      const ticket = await deliverTo(context, submissions!, record, warnings);
+      const ticket = await atItsOrigin(
+        context,
+        record,
+        (session) => deliverOne(context, session, submissions!, record, warnings),
+      );
       if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
     } catch (thrown) {
       if (document.delivered.length === 0) context.signal.throwIfAborted();
@@ -37,13 +44,42 @@ export async function run(context: Context): Promise<number> {
   return 2;
 }
 
+/** Takes one back that has no ticket; of one that may have been pushed the queue is asked first. */
+async function drop(context: Context, id: string): Promise<number> {
+  const submissions = await openSubmissions(context.stateDirectory);
+  const record = (await submissions?.list() ?? []).find(({ submission }) => submission === id);
+  warnOfDamaged(context, submissions);
+  if (!record) throw new AgentqError("usage", `this machine has no submission ${id}`);
+  const gone = record.since === undefined
+    ? await withdraw(null, record, { submissions: submissions! })
+    : await atItsOrigin(
+      context,
+      record,
+      ({ queue }) => withdraw(queue, record, { submissions: submissions!, signal: context.signal }),
+    );
+  if (!gone) {
+    throw new AgentqError(
+      "submission-busy",
+      `the submission ${id} has a ticket, or another process is delivering it`,
+      { hint: "agentq status tells its ticket; agentq cancel TICKET ends that.", retryable: false },
+    );
+  }
+  const document: FlushDocument = {
+    schema: "agentq.flush/1",
+    delivered: [],
+    kept: [],
+    dropped: [id],
+  };
+  context.print(document, () => `dropped ${record.candidate.slice(0, 12)}`);
+  return 0;
+}
+
 /** Each submission goes to the remote that it was made for, by the clone it was made in. */
-async function deliverTo(
+async function atItsOrigin<T>(
   context: Context,
-  submissions: Submissions,
   record: SubmissionRecord,
-  warnings: string[],
-): Promise<number | null> {
+  work: (session: LandingSession) => Promise<T>,
+): Promise<T> {
   const repository = openRepository(record.repository);
   const origin = await openOrigin(record.remote, { repository });
   try {
@@ -58,7 +94,7 @@ async function deliverTo(
       branch: record.branch,
       signal: context.signal,
     });
-    return await deliverOne(context, { origin, queue, snapshot }, submissions, record, warnings);
+    return await work({ origin, queue, snapshot });
   } finally {
     origin.close();
     repository.close();

@@ -8,7 +8,7 @@ import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
 import { PATIENCE_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
-import { draftOf, type SubmissionRecord } from "./submissions.ts";
+import { draftOf, isUnderWay, type SubmissionRecord } from "./submissions.ts";
 import type { SubmitOptions, SubmitRequest, Submitted } from "./submit.ts";
 
 /** How often to look whether another process has got the ticket. */
@@ -147,18 +147,26 @@ export async function deliver(
   });
 }
 
-/** Takes a recorded submission back that never came through; one that did stays. */
+/**
+ * Takes a recorded submission back that never came through; false for one that did, or that another process
+ * has. The queue is needed for one that may have been pushed.
+ */
 export async function withdraw(
-  queue: Queue,
+  queue: Queue | null,
   wanted: SubmissionRecord,
   { submissions, signal }: Pick<SubmitOptions, "submissions" | "signal">,
-): Promise<void> {
-  const gone = await submissions.exclusively(wanted, async (record) => {
+): Promise<boolean> {
+  if (isUnderWay(wanted)) return false;
+  const gone = await submissions.exclusively(wanted, async (record, learn) => {
     if (record.ticket !== null) return false;
-    if (record.since === undefined) return true;
-    const now = await readSnapshot(queue, signal);
-    const since = record.since as Oid | null;
-    return await findSubmission(queue, now, record.submission, since, signal) === null;
+    if (record.since !== undefined) {
+      if (queue === null) return false;
+      const now = await readSnapshot(queue, signal);
+      const since = record.since as Oid | null;
+      if (await findSubmission(queue, now, record.submission, since, signal)) return false;
+    }
+    await learn.nothing();
+    return true;
   });
-  if (gone) await submissions.forget([wanted]);
+  return gone === true;
 }

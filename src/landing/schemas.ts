@@ -118,6 +118,8 @@ export const flushDocument = z.object({
     candidate: oid,
     error: z.object({ code: z.string(), message: z.string(), hint: z.string() }),
   })),
+  /** With `--drop`: what was taken back. */
+  dropped: z.optional(z.array(z.string())),
   /** Records that can't be used, tickets that aren't as was asked last, where there are any. */
   warnings: z.optional(z.array(z.string())),
 });

@@ -87,6 +87,8 @@ export interface Learn {
   since(branch: string, head: Oid | null): Promise<void>;
   /** The record as it is from here on, all at once. */
   change(record: SubmissionRecord): Promise<void>;
+  /** That there is nothing to deliver: it is forgotten before another process can take it up. */
+  nothing(): Promise<void>;
   ticket(ticket: number): Promise<void>;
 }
 
@@ -296,6 +298,10 @@ function onStore(store: Store, notes: TicketNotes): Submissions {
           // Never pushed yet: it is one that was kept, and it stays that whatever becomes of the push.
           since: (branch, head) => change({ ...record, branch, since: head, kept: true }),
           change,
+          async nothing() {
+            await store.ack(claim!.receipt);
+            done = true;
+          },
           async ticket(ticket) {
             await unlessStale(store.renew([claim!.receipt], { ticket }));
             done = true;

@@ -98,3 +98,35 @@ scenario("a torn record of this machine is named and stops nothing", async () =>
     assert.match(stderr, /warning: .* is passed over: .*isn't JSON/);
   }
 });
+
+scenario("a kept submission is taken back by its id; one with a ticket isn't", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const ids = async () =>
+    (await runJson(agent, ["status"])).submissions.map((one: Record<string, unknown>) =>
+      String(one.submission)
+    );
+  const back = away(origin);
+  const keep = ["submit", "--no-wait", "--offline"];
+  await runJson(agent, keep);
+  back();
+  const [kept] = await ids();
+  assert.deepEqual((await runJson(agent, ["flush", "--drop", kept!])).dropped, [kept]);
+  assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+  assert.equal((await runJson(agent, ["flush", "--drop", kept!], 64)).error.code, "usage");
+  // One whose delivery was tried, and one that has a ticket.
+  const again = away(origin);
+  await runJson(agent, keep);
+  again();
+  const open = closed(origin);
+  await run(agent, ["flush"]);
+  open();
+  const [tried] = await ids();
+  assert.deepEqual((await runJson(agent, ["flush", "--drop", tried!])).dropped, [tried]);
+  await runJson(agent, ["submit", "--no-wait"]);
+  const [queued] = await ids();
+  const { error } = await runJson(agent, ["flush", "--drop", queued!], 2);
+  assert.equal(error.code, "submission-busy");
+  assert.deepEqual(await submissionsOf(agent), [[0, "queued"]]);
+});
