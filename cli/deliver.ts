@@ -1,6 +1,7 @@
 /** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
 import { AgentqError } from "../src/errors.ts";
 import { openRepository } from "../src/git/repository.ts";
+import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs } from "../src/landing/resume.ts";
@@ -21,11 +22,15 @@ export interface Delivery {
   readonly failed: FlushDocument["kept"];
 }
 
-/** Delivers what was kept offline for this queue. What can't be delivered is said, given back, and stays. */
+/**
+ * Delivers what was kept offline for this queue. What can't be delivered is said, given back, and stays.
+ * `except`: a commit of this clone that the caller submits itself, as it is asked for now.
+ */
 export async function deliverKept(
   context: Context,
   session: LandingSession,
   submissions: Submissions,
+  except?: Oid,
 ): Promise<Delivery> {
   const failed: FlushDocument["kept"] = [];
   let delivered = 0;
@@ -33,6 +38,7 @@ export async function deliverKept(
   const place = placeOf(context, origin.url, queue.names.branchName);
   for (const record of await submissions.list({ undelivered: true })) {
     if (record.ticket !== null || !isDue(record) || !isForQueue(record, place)) continue;
+    if (record.candidate === except && record.repository === place.repository) continue;
     try {
       const ticket = await deliverOne(context, session, submissions, record);
       if (ticket !== null) {

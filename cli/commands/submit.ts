@@ -52,7 +52,7 @@ export async function run(
     await assertBranchExists(session.queue, session.snapshot, context.signal);
   }
   const submissions = await createSubmissions(context.stateDirectory);
-  await deliverKept(context, session, submissions);
+  await deliverKept(context, session, submissions, request.candidate);
   for (let attempt = 1;; attempt++) {
     const ticket = await enqueueOnce(
       context,

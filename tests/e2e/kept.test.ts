@@ -130,3 +130,21 @@ scenario("a kept submission is taken back by its id; one with a ticket isn't", a
   assert.equal(error.code, "submission-busy");
   assert.deepEqual(await submissionsOf(agent), [[0, "queued"]]);
 });
+
+for (const again of [[], ["--again"]]) {
+  scenario(
+    `what was kept lands by the flags of a submit that follows${again.join("")}`,
+    async () => {
+      const origin = makeOrigin();
+      const agent = makeAgent(origin);
+      agentCommit(agent, { "a.txt": "a\n" });
+      const back = away(origin);
+      await runJson(agent, ["submit", "--no-wait", "--offline"]);
+      back();
+      const result = await runJson(agent, ["submit", "--verify-cmd", "false", ...again], 1);
+      assert.deepEqual([result.ticket, result.reason], [0, "verify command failed"]);
+      assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+      assert.equal((await runJson(agent, ["status"])).next, 1);
+    },
+  );
+}
