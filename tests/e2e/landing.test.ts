@@ -70,7 +70,8 @@ scenario(
     const all = await Promise.all(
       Array.from(
         { length: 5 },
-        () => runJson(a, ["submit", "--verify-cmd", verifyCommand(origin)]),
+        // Long enough for all of them to have begun: one that comes after the landing has nothing to land.
+        () => runJson(a, ["submit", "--verify-cmd", verifyCommand(origin, "sleep 3")]),
       ),
     );
     for (const one of all) {

@@ -22,6 +22,8 @@ const deno = process.versions.deno !== undefined;
 const start = (...flags: string[]) =>
   deno ? ["run", "-A", "--no-check", "--quiet", ...flags, main] : [...flags, main];
 /** Deno shows such an exit status as the signal. */
+/** In SigCgt. */
+const BIT = { SIGTERM: 1 << 14, SIGHUP: 1 } as const;
 const EXIT = { SIGTERM: 143, SIGHUP: 129 };
 const LONG = { timeout: 120_000 };
 
@@ -100,7 +102,7 @@ describe("a signal", () => {
         );
       });
       // It has begun: it looks at the files of the store, or has its handlers.
-      await until(() => handles(child.pid!));
+      await until(() => handles(child.pid!, sent));
       if (locked) await new Promise((resolve) => setTimeout(resolve, 300));
       child.kill(sent);
       assert.equal(await ended, EXIT[sent]);
@@ -157,10 +159,10 @@ describe("messages that are taken for an answer", () => {
 });
 
 /** Whether the process catches SIGTERM (bit 15 of SigCgt). */
-function handles(pid: number): boolean {
+function handles(pid: number, sent: "SIGTERM" | "SIGHUP"): boolean {
   try {
     const caught = /^SigCgt:\s*([0-9a-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"));
-    return caught !== null && (parseInt(caught[1]!.slice(-4), 16) & (1 << 14)) !== 0;
+    return caught !== null && (parseInt(caught[1]!.slice(-4), 16) & BIT[sent]) !== 0;
   } catch {
     return false;
   }
