@@ -46,6 +46,8 @@ export function withAdapted(texts: MergedTexts): MergedTexts | null {
     const free = new Set(Array.from({ length: added }, (_, i) => newAt + i));
     for (let i = at; i < at + removed; i++) {
       const id = wanted[i]!;
+      // Which of two edits of one line counts, in a conflict, is for the rules of conflicts to say.
+      if (merged.conflicted?.[i] === 1) continue;
       const [mine, other] = known.ours.has(id)
         ? ["ours", "theirs"] as const
         : ["theirs", "ours"] as const;
@@ -59,6 +61,13 @@ export function withAdapted(texts: MergedTexts): MergedTexts | null {
       changes.set(i, slice(have, found, 1));
       became.set(id, slice(have, found, 1));
     }
+  }
+  // Of equal lines some of which were not adapted nothing is taken for another: those may be what is lost.
+  for (const i of [...changes.keys()]) {
+    const id = wanted[i]!;
+    if (wanted.every((other, at) => other !== id || changes.has(at))) continue;
+    became.delete(id);
+    changes.delete(i);
   }
   if (changes.size === 0) return null;
   return {
