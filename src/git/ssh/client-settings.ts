@@ -19,6 +19,8 @@ export interface SshSettings {
   readonly agent: string | null;
   /** The name that host keys are known by. */
   readonly knownAs: string;
+  /** The name that counts where none is known by that one: the host without its port; null: none. */
+  readonly alsoKnownAs: string | null;
   readonly knownHosts: readonly string[];
   /** Milliseconds. */
   readonly connectMs: number;
@@ -76,6 +78,7 @@ export function sshSettings(
     agent: agentSocket(one("identityagent"), env, path),
     // An alias stands for the server whatever its port.
     knownAs: alias?.toLowerCase() ?? (port === 22 ? name : `[${name}]:${port}`),
+    alsoKnownAs: alias === null && port !== 22 ? name : null,
     knownHosts: [
       ...filesOf(
         words,

@@ -17,9 +17,9 @@ import {
 } from "../stream/channel.ts";
 import type { SshTarget } from "./command.ts";
 import { hostKeyChanged, hostKeyRevoked, hostKeyUnknown, notAdmitted, sshFault } from "./faults.ts";
+import { chosenAgent, type Ssh2Agents } from "./chosen-agent.ts";
 import { sshSettings } from "./client-settings.ts";
 import { keyFiles, usualKeys } from "./keys.ts";
-import { onlyAgent, type Ssh2Agents } from "./only-agent.ts";
 import { judgeHostKey, readKnownHosts, type Verdict } from "./known-hosts.ts";
 import { whyUnreachable } from "../unreachable.ts";
 
@@ -51,6 +51,9 @@ type SshError = Error & { level?: string; code?: string | number };
 interface Ssh2 extends Ssh2Agents {
   Client: new () => Client;
 }
+
+/** How long an ssh agent may take to list its keys, in milliseconds. */
+const AGENT_LIST_MS = 5_000;
 
 /** Signature algorithms of host keys, by the type of key. */
 const ALGORITHMS: Readonly<Record<string, readonly string[]>> = {
@@ -127,15 +130,23 @@ function connect(
   const settings = sshSettings(target, { env, home, localUser, connectMs: patience });
   const { host, port, user: username, agent, connectMs } = settings;
   const known = readKnownHosts(settings.knownHosts, settings.knownAs);
+  const portless = settings.alsoKnownAs === null
+    ? []
+    : readKnownHosts(settings.knownHosts, settings.alsoKnownAs);
   const paths = settings.identityFiles ?? usualKeys(home);
   const { keys, passed } = keyFiles(paths, (data) => !(utils.parseKey(data) instanceof Error));
-  const offered = agent !== null && settings.identitiesOnly ? onlyAgent(ssh2, agent, paths) : agent;
+  const chosen = agent === null ? null : chosenAgent(ssh2, agent, {
+    files: paths,
+    only: settings.identitiesOnly,
+    listMs: Math.min(AGENT_LIST_MS, connectMs / 2),
+    onSigning: (waiting) => tried.signing = waiting,
+  });
   const ways: unknown[] = [
-    ...(offered ? [{ type: "agent", username, agent: offered }] : []),
+    ...(chosen ? [{ type: "agent", username, agent: chosen }] : []),
     ...keys.map(({ data }) => ({ type: "publickey", username, key: data })),
   ];
   let verdict: Verdict | null = null;
-  const tried: Tried = { passed, offered: ways.length, asked: false, agent: null };
+  const tried: Tried = { passed, offered: ways.length, asked: false, agent: null, signing: false };
   return new Promise((resolve, reject) => {
     const client = new Client();
     const fail = (error: AgentqError) => {
@@ -159,7 +170,9 @@ function connect(
       fail(connectError(error, name, verdict, tried, connectMs));
     });
     // A host that is known by one kind of key is asked for that kind.
-    const preferred = [...new Set(known.flatMap(({ type }) => ALGORITHMS[type] ?? []))];
+    const preferred = [
+      ...new Set([...known, ...portless].flatMap(({ type }) => ALGORITHMS[type] ?? [])),
+    ];
     const others = Object.values(ALGORITHMS).flat().filter((one) => !preferred.includes(one));
     const queue = [...ways];
     client.connect({
@@ -169,7 +182,7 @@ function connect(
       readyTimeout: connectMs,
       keepaliveInterval: 30_000,
       algorithms: { serverHostKey: [...preferred, ...others] },
-      hostVerifier: (key: Buffer) => (verdict = judgeHostKey(known, key)) === "known",
+      hostVerifier: (key: Buffer) => (verdict = judgeHostKey(known, key, portless)) === "known",
       authHandler: () => {
         tried.asked = true;
         return queue.shift() ?? false;
@@ -204,6 +217,8 @@ interface Tried {
   asked: boolean;
   /** Why the agent couldn't be asked. */
   agent: string | null;
+  /** True while the agent is to sign. */
+  signing: boolean;
 }
 
 function connectError(
@@ -225,6 +240,9 @@ function connectError(
       ...(tried.agent === null ? {} : { agent: tried.agent }),
       ...(tooMany ? { remoteOutput: error.message } : {}),
     });
+  }
+  if (error.level === "client-timeout" && tried.signing) {
+    return notAdmitted(name, { offered: tried.offered, agent: "it did not sign in time" });
   }
   if (error.level === "client-timeout") {
     return new AgentqError(

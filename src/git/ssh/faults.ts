@@ -64,7 +64,8 @@ function connectionFault({ name, stderr }: SshEnd, details: Record<string, unkno
   ) {
     return notAdmitted(name, details);
   }
-  const why = JSON.stringify(lastWords(stderr));
+  const words = lastWords(stderr);
+  const why = words === "" ? "ssh exited 255 without a word" : JSON.stringify(words);
   if (/timed out/i.test(stderr)) {
     return new AgentqError("origin-timeout", `${name} did not accept a connection: ${why}.`, {
       details,

@@ -45,8 +45,21 @@ export function readKnownHosts(files: readonly string[], name: string): HostKey[
 
 export type Verdict = "known" | "unknown" | "changed" | "revoked";
 
-/** What the known keys say to the one that the host shows. */
-export function judgeHostKey(known: readonly HostKey[], shown: Buffer): Verdict {
+/**
+ * What the known keys say to the one that the host shows.
+ *
+ * @param portless keys of the host without its port. As with OpenSSH one of these vouches for a server
+ *   at another port where no key is known for that, and a different one there speaks against nothing.
+ */
+export function judgeHostKey(
+  known: readonly HostKey[],
+  shown: Buffer,
+  portless: readonly HostKey[] = [],
+): Verdict {
+  if (known.length === 0 && portless.length > 0) {
+    const verdict = judgeHostKey(portless, shown);
+    return verdict === "changed" ? "unknown" : verdict;
+  }
   const same = known.filter(({ key }) => key.equals(shown));
   if (same.some(({ revoked }) => revoked)) return "revoked";
   if (same.length > 0) return "known";

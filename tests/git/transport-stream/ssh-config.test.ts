@@ -207,10 +207,12 @@ test("what only the program can follow is refused by name; url and tokens have t
     identitiesOnly: false,
     agent: "/s",
     knownAs: "[real.example]:8",
+    alsoKnownAs: "real.example",
     knownHosts: [`${home}/k1`, "/k/k2"],
     connectMs: 3000,
   });
   assert.equal(settings("HostKeyAlias Alias\nPort 9\n").knownAs, "alias");
+  assert.equal(settings("HostKeyAlias Alias\nPort 9\n").alsoKnownAs, null);
   assert.equal(settings("IdentityAgent none\n", {}, { SSH_AUTH_SOCK: "/s" }).agent, null);
   assert.deepEqual(settings("IdentityFile none\n").identityFiles, []);
 });

@@ -1,7 +1,9 @@
 /** The embedded ssh client where servers and agents are not as one would like them. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import type net from "node:net";
 import { join } from "node:path";
 import process from "node:process";
@@ -156,9 +158,74 @@ test("an agent with more keys than a server wants to see is no server that can't
       env: { PATH: "", HOME: home, SSH_AUTH_SOCK },
     });
     assert.match(error.hint, /IdentitiesOnly/);
+
+    // The last of them is the right one, and is named: it is offered first, as ssh does.
+    copyFileSync(sshd.key, join(home, "right"));
+    chmodSync(join(home, "right"), 0o600);
+    const added = spawnSync("ssh-add", ["-q", join(home, "right")], {
+      env: { PATH, SSH_AUTH_SOCK },
+    });
+    assert.equal(added.status, 0);
+    const publicKey = spawnSync("ssh-keygen", ["-y", "-f", join(home, "right")]).stdout;
+    writeFileSync(join(home, "right.pub"), publicKey);
+    rmSync(join(home, "right"));
+    writeFileSync(join(home, ".ssh", "config"), "IdentityFile ~/right\n");
+    const origin = await openOrigin(urlOf(sshd), {
+      env: { PATH: "", HOME: home, SSH_AUTH_SOCK },
+    });
+    assert.equal((await origin.refs(["refs/heads/"])).refs.size, 1);
+    origin.close();
   } finally {
     process.kill(pid);
   }
+});
+
+test("an agent that hangs is told as one, and leaves the keys in files", async () => {
+  const sshd = await server();
+  const SSH_AUTH_SOCK = join(tempDir(), "hung");
+  const hung = createServer(() => {}).listen(SSH_AUTH_SOCK);
+  try {
+    await once(hung, "listening");
+    const timeouts = { connect: 1000 };
+    const origin = await openOrigin(urlOf(sshd), {
+      env: { PATH: "", HOME: sshd.home, SSH_AUTH_SOCK },
+      timeouts,
+    });
+    assert.equal((await origin.refs(["refs/heads/"])).refs.size, 1);
+    origin.close();
+
+    const home = tempDir();
+    mkdirSync(join(home, ".ssh"));
+    copyFileSync(sshd.knownHosts, join(home, ".ssh", "known_hosts"));
+    const error = await fails(urlOf(sshd), "auth-required", {
+      env: { PATH: "", HOME: home, SSH_AUTH_SOCK },
+      timeouts,
+    });
+    assert.match(error.message, /The ssh agent could not be asked: "it listed no keys in 0.5 s"/);
+  } finally {
+    hung.close();
+  }
+});
+
+test("a host that is known without its port is known at its port", async () => {
+  const sshd = await server();
+  const home = tempDir();
+  mkdirSync(join(home, ".ssh"));
+  copyFileSync(sshd.key, join(home, ".ssh", "id_ed25519"));
+  chmodSync(join(home, ".ssh", "id_ed25519"), 0o600);
+  const [, ...key] = readFileSync(sshd.knownHosts, "utf8").trim().split(" ");
+  writeFileSync(join(home, ".ssh", "known_hosts"), `127.0.0.1 ${key.join(" ")}\n`);
+  const origin = await openOrigin(urlOf(sshd), { env: { PATH: "", HOME: home } });
+  assert.equal((await origin.refs(["refs/heads/"])).refs.size, 1);
+  origin.close();
+});
+
+test("an ssh program that dies without a word is told as that", async () => {
+  const sshd = await server();
+  const error = await fails(urlOf(sshd), "origin-unreachable", {
+    env: { PATH, GIT_SSH_COMMAND: "sh -c 'exit 255'", GIT_SSH_VARIANT: "ssh" },
+  });
+  assert.match(error.message, /: ssh exited 255 without a word\.$/);
 });
 
 test("a revoked host key is told as one, by ssh and by the embedded client", async () => {

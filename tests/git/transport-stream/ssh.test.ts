@@ -394,6 +394,15 @@ test("known_hosts: names, ports, patterns, hashes and marks as ssh-keygen reads 
   assert.equal(judge(`@cert-authority h ${material}`), "unknown");
   assert.equal(judge(`h ${material}\n@revoked * ${material}`), "revoked");
   assert.equal(judge("h ssh-ed25519 AAAA\n# h\n\nh\n"), "unknown");
+
+  // At another port: what is known of the host itself vouches, but doesn't accuse.
+  const other = material.replace(/.{8}$/, "AAAAAAAA");
+  const atPort = (text: string) =>
+    judgeHostKey(knownHostKeys(text, "[h]:2222"), shown, knownHostKeys(text, "h"));
+  assert.equal(atPort(`h ${material}`), "known");
+  assert.equal(atPort(`h ${other}`), "unknown");
+  assert.equal(atPort(`@revoked h ${material}`), "revoked");
+  assert.equal(atPort(`h ${material}\n[h]:2222 ${other}`), "changed");
 });
 
 test("a path is one word to the shell there, whatever is in it", () => {
