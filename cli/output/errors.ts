@@ -1,23 +1,16 @@
 /** The one place where an error is printed. */
 import { AgentqError } from "../../src/errors.ts";
+import { systemError } from "../../src/platform/system-error.ts";
 import { escapeLine, escapeTerminal, safeJson } from "./escape.ts";
 import { outputFault, tellError, writeErr, writeOut } from "./write.ts";
 
 /** Any thrown value as an {@link AgentqError}: system errors keep their errno, the rest is `internal`. */
 export function toAgentqError(thrown: unknown): AgentqError {
   if (thrown instanceof AgentqError) return thrown;
-  const error = thrown as { code?: unknown; message?: unknown; path?: unknown; syscall?: unknown };
-  const message = typeof error?.message === "string" ? error.message : String(thrown);
-  if (typeof error?.code === "string" && typeof error.syscall === "string") {
-    return new AgentqError("io-error", message, {
-      cause: thrown,
-      details: {
-        errno: error.code,
-        syscall: error.syscall,
-        ...(typeof error.path === "string" ? { path: error.path } : {}),
-      },
-    });
-  }
+  const system = systemError(thrown);
+  if (system !== null) return system;
+  const said = (thrown as { message?: unknown } | null)?.message;
+  const message = typeof said === "string" ? said : String(thrown);
   return new AgentqError("internal", message, { cause: thrown });
 }
 

@@ -9,6 +9,7 @@ import { AgentqError } from "../errors.ts";
 import type { Origin } from "../git/types.ts";
 import { type Clock, systemClock } from "../platform/clock.ts";
 import { lockCommit, readControl } from "./control.ts";
+import { systemError } from "../platform/system-error.ts";
 import { holderOf } from "./lock.ts";
 import { faultOfPush, isTurnedDown, pushOnce, wordsOf } from "./push.ts";
 import { openQueue, type Queue, type Snapshot } from "./snapshot.ts";
@@ -31,7 +32,8 @@ export const check = (
 ): Check => ({ name, status, message, hint });
 
 /** An error as the check that met it. */
-export function failed(name: string, error: unknown): Check {
+export function failed(name: string, thrown: unknown): Check {
+  const error = systemError(thrown) ?? thrown;
   if (error instanceof AgentqError) return check(name, "fail", error.message, error.hint);
   return check(name, "fail", error instanceof Error ? error.message : String(error));
 }
