@@ -114,38 +114,58 @@ async function queueCheck(queue: Queue, snapshot: Snapshot, signal?: AbortSignal
   }
 }
 
+/** How often a push is tried whose answer was lost, or that another's move of the lock was in the way of. */
+const PUSHES = 2;
+
 async function pushCheck(
   queue: Queue,
-  snapshot: Snapshot,
+  first: Snapshot,
   options: OriginDoctorOptions,
   clock: Clock,
 ): Promise<Check> {
-  const { names } = queue;
+  const { names, origin } = queue;
   if (!options.push) return check("push", "skip", "not tried with --read-only");
-  if (holderOf(snapshot.lock) !== null) {
-    return check("push", "skip", `not tried: ${holderOf(snapshot.lock)} is landing now`);
-  }
+  let snapshot = first;
   try {
-    const control = await readControl(queue, snapshot.lock, options.signal);
-    const at = clock.wall();
-    const entry = lockCommit(snapshot.lockHead, { holder: null, by: options.by, at, control });
-    const outcome = await pushOnce(queue, {
-      updates: [{ ref: names.lock, old: snapshot.lockHead, new: entry.oid }],
-      commits: [entry],
-      ...(snapshot.lockHead && { remoteHas: [snapshot.lockHead] }),
-      ...(options.signal && { signal: options.signal }),
-    });
-    if (outcome === "unknown") {
-      const fault = faultOfPush(queue);
+    for (let pushes = 1;; pushes++) {
+      if (holderOf(snapshot.lock) !== null) {
+        return check("push", "skip", `not tried: ${holderOf(snapshot.lock)} is landing now`);
+      }
+      const control = await readControl(queue, snapshot.lock, options.signal);
+      const at = clock.wall();
+      const entry = lockCommit(snapshot.lockHead, { holder: null, by: options.by, at, control });
+      const outcome = await pushOnce(queue, {
+        updates: [{ ref: names.lock, old: snapshot.lockHead, new: entry.oid }],
+        commits: [entry],
+        ...(snapshot.lockHead && { remoteHas: [snapshot.lockHead] }),
+        ...(options.signal && { signal: options.signal }),
+      });
+      if (outcome === "won") {
+        return check("push", "ok", `an atomic push to ${names.lock} is let through`);
+      }
+      const fault = outcome === "unknown" ? faultOfPush(queue) : null;
       if (fault && isTurnedDown(fault)) return check("push", "fail", wordsOf(fault), fault.hint);
+      ({ snapshot } = await openQueue(origin, options));
+      if (snapshot.lockHead === entry.oid) {
+        return check(
+          "push",
+          "warn",
+          `a push to ${names.lock} took effect, but its answer was lost`,
+          "Look at the connection; run it again.",
+        );
+      }
+      if (pushes < PUSHES) continue;
+      if (outcome === "lost") {
+        return check("push", "skip", "not tried: others move the lock all the time");
+      }
       return check(
         "push",
-        "warn",
-        `the answer to a push was lost${fault ? `: ${fault.message}` : ""}`,
-        "Look at the connection; run it again.",
+        "fail",
+        `pushes to ${names.lock} come to nothing, and the origin doesn't say why` +
+          (fault ? `: ${wordsOf(fault)}` : ""),
+        "Look at the connection and the origin's own log; its disk may be full or read-only.",
       );
     }
-    return check("push", "ok", `an atomic push to ${names.lock} is let through`);
   } catch (error) {
     options.signal?.throwIfAborted();
     return failed("push", error);
