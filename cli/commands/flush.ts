@@ -5,7 +5,12 @@ import { openOrigin } from "../../src/git/origin.ts";
 import { withdraw } from "../../src/landing/resume.ts";
 import type { FlushDocument } from "../../src/landing/schemas.ts";
 import { openQueue } from "../../src/landing/snapshot.ts";
-import { openSubmissions, type SubmissionRecord } from "../../src/landing/submissions.ts";
+import {
+  openSubmissions,
+  type SubmissionRecord,
+  type Submissions,
+  submissionsDirectory,
+} from "../../src/landing/submissions.ts";
 import type { Context } from "../context.ts";
 import { deliverOne } from "../deliver.ts";
 import { type LandingSession, warnOfDamaged } from "../landing.ts";
@@ -48,8 +53,8 @@ export async function run(
 async function drop(context: Context, id: string): Promise<number> {
   const submissions = await openSubmissions(context.stateDirectory);
   const record = (await submissions?.list() ?? []).find(({ submission }) => submission === id);
+  if (!record) return await setAside(context, submissions, id);
   warnOfDamaged(context, submissions);
-  if (!record) throw new AgentqError("usage", `this machine has no submission ${id}`);
   const gone = record.since === undefined
     ? await withdraw(null, record, { submissions: submissions! })
     : await atItsOrigin(
@@ -71,6 +76,31 @@ async function drop(context: Context, id: string): Promise<number> {
     dropped: [id],
   };
   context.print(document, () => `dropped ${record.candidate.slice(0, 12)}`);
+  return 0;
+}
+
+/** What can't be read, or is no submission's record, leaves the queue with all its bytes. */
+async function setAside(
+  context: Context,
+  submissions: Submissions | null,
+  id: string,
+): Promise<number> {
+  const dropped = await submissions?.setAside(id) ?? null;
+  if (dropped === null) {
+    warnOfDamaged(context, submissions);
+    throw new AgentqError("usage", `this machine has no submission ${id}`);
+  }
+  const document: FlushDocument = {
+    schema: "agentq.flush/1",
+    delivered: [],
+    kept: [],
+    dropped: [dropped],
+  };
+  const store = submissionsDirectory(context.stateDirectory);
+  context.print(
+    document,
+    () => `set aside ${dropped}, as a dead letter of the queue "submissions" of store:${store}`,
+  );
   return 0;
 }
 

@@ -120,6 +120,9 @@ export function isUnderWay({ submission, by = null }: SubmissionRecord): boolean
   return found !== null && isProcessAlive(found) === "alive";
 }
 
+/** What is said of a record of a later format. */
+export const NEWER = "a newer agentq wrote it";
+
 /** Why a message is no record that can be used here; null: it is one. */
 export function unusable(claim: Claim): string | null {
   if (claim.unreadable) return claim.unreadable.message;
@@ -131,9 +134,7 @@ export function unusable(claim: Claim): string | null {
   } catch (error) {
     return (error as Error).message;
   }
-  return typeof version === "number" && version > 1
-    ? "a newer agentq wrote it"
-    : "it isn't a submission's record";
+  return typeof version === "number" && version > 1 ? NEWER : "it isn't a submission's record";
 }
 
 export function isGone(note: Json | null): boolean {

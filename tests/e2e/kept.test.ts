@@ -131,6 +131,26 @@ scenario("a kept submission is taken back by its id; one with a ticket isn't", a
   assert.deepEqual(await submissionsOf(agent), [[0, "queued"]]);
 });
 
+scenario("a damaged submission is named until it is set aside, with its bytes", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  const store = join(agent.state, "submissions");
+  const objects = join(store, ".fs-safe-queue-v2", "objects");
+  truncateSync(join(objects, readdirSync(objects)[0]!, "payload.json"), 50);
+  const warnings = (await runJson(agent, ["flush"])).warnings as string[];
+  const [, name] = /agentq flush --drop (\S+) sets it aside/.exec(warnings.join("\n"))!;
+  assert.deepEqual((await runJson(agent, ["flush", "--drop", name!])).dropped, [name]);
+  assert.equal((await runJson(agent, ["flush"])).warnings, undefined);
+  const letters = await runJson(agent, [
+    ...["queue", "failed", "ls", "submissions", "--backend", `store:${store}`],
+  ]);
+  assert.equal(letters.failed, name);
+});
+
 for (const again of [[], ["--again"]]) {
   scenario(
     `what was kept lands by the flags of a submit that follows${again.join("")}`,

@@ -536,5 +536,20 @@ test("records that can't be used are named and passed over", async () => {
   );
   assert.match(first ?? "", new RegExp(torn.submission));
   assert.match(second ?? "", /a newer agentq wrote it/);
+  assert.doesNotMatch(second ?? "", /--drop/);
   assert.deepEqual(others, []);
+
+  // The advice of the one that is damaged holds, by either name; a good one is not touched.
+  const [, advised] = /agentq flush --drop (\S+) /.exec(first ?? "")!;
+  assert.equal(advised, nameOf(torn));
+  assert.equal(await submissions.setAside(torn.submission), nameOf(torn));
+  assert.equal(await submissions.setAside(torn.submission), null);
+  const [good] = await submissions.list();
+  assert.equal(await submissions.setAside(good!.submission), null);
+  assert.equal(await submissions.setAside("nobody's"), null);
+  const reader = await createSubmissions(state);
+  assert.equal((await reader.list()).length, 1);
+  assert.deepEqual(reader.damaged(), [second]);
+  const [letter] = await store.failed.list();
+  assert.equal(letter?.failedId, nameOf(torn));
 });

@@ -1,0 +1,209 @@
+/** What is done with recorded submissions, as operations of the durable store. */
+import { isAgentqError } from "../errors.ts";
+import type { Oid } from "../git/types.ts";
+import type { Claim, Json, MessageInfo, Receipt, Store } from "../store/types.ts";
+import {
+  isGone,
+  isOurs,
+  nameOf,
+  NEWER,
+  owner,
+  recordOf,
+  type SubmissionRecord,
+  ticketIn,
+  unusable,
+} from "./submission-record.ts";
+import type { TicketNotes } from "./ticket-notes.ts";
+
+const QUEUE = "submissions";
+
+/** More than anybody has outstanding; a bound for what is read at once. */
+const MAX_RECORDS = 1000;
+
+export interface Submissions {
+  /** Those that `filter` lets through, oldest first. */
+  list(filter?: SubmissionFilter): Promise<SubmissionRecord[]>;
+  /** What can't be used of those that the listings of this run read: damaged, or written by a newer agentq. */
+  damaged(): readonly string[];
+  /** How many there were at the last listing, before it was filtered. */
+  listed(): number;
+  /** Records an intent. Durable when it returns. */
+  record(record: SubmissionRecord): Promise<void>;
+  /** Notes the ticket that a submission got. A power cut may take that away. @throws `io-error` */
+  settle(record: SubmissionRecord, ticket: number): void;
+  /**
+   * Moves one that can't be used to the store's dead letters, bytes and all, by its name or its
+   * submission's; its name, or null where there is none such.
+   */
+  setAside(name: string): Promise<string | null>;
+  /** Forgets submissions whose result is known. */
+  forget(records: readonly SubmissionRecord[]): Promise<void>;
+  /**
+   * Runs `deliver` while this process alone may deliver the submission; null when another process does
+   * already, or when it is gone. `deliver` says what it learns with the functions it is given.
+   */
+  exclusively<T>(
+    record: SubmissionRecord,
+    deliver: (record: SubmissionRecord, learn: Learn) => Promise<T>,
+  ): Promise<T | null>;
+}
+
+/** Narrows a listing to what can be told without reading the records. */
+export interface SubmissionFilter {
+  readonly candidate?: Oid;
+  /** Only those that have no ticket yet. */
+  readonly undelivered?: boolean;
+  /** Only those with a ticket before this one. */
+  readonly before?: number;
+  /** Not this one. */
+  readonly except?: SubmissionRecord;
+}
+
+/** Makes what was learned about a submission durable. */
+export interface Learn {
+  /** The branch and the queue's head before the first push. */
+  since(branch: string, head: Oid | null): Promise<void>;
+  /** The record as it is from here on, all at once. */
+  change(record: SubmissionRecord): Promise<void>;
+  /** That there is nothing to deliver: it is forgotten before another process can take it up. */
+  nothing(): Promise<void>;
+  ticket(ticket: number): Promise<void>;
+}
+
+export function onStore(store: Store, notes: TicketNotes): Submissions {
+  /** Takes hold of a submission for this process; null when another living one has it. */
+  async function hold(id: string): Promise<Claim | null> {
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const [claim] = await store.claim(QUEUE, { id, owner: owner() });
+      if (!claim) return null;
+      if (isOurs(claim.owner) || ticketIn(claim.owner) !== null) return claim;
+      if (!isGone(claim.owner)) return null;
+      try {
+        // Only one of several can release it: the others' receipts are stale then.
+        await store.release([claim.receipt]);
+      } catch (error) {
+        if (!isAgentqError(error, "stale-generation")) throw error;
+      }
+    }
+    return null;
+  }
+
+  let listed = 0;
+  const damaged = new Map<string, string>();
+
+  /** Notes are looked at where a claim doesn't say it. */
+  function knownTickets(infos: readonly MessageInfo[]) {
+    let noted: ReadonlyMap<string, number> | undefined;
+    const inClaims = new Map(infos.map(({ id, reference }) => [
+      id,
+      ticketIn(reference.owner ?? null),
+    ]));
+    return ({ id }: { readonly id: string }): number | null =>
+      inClaims.get(id) ?? (noted ??= notes.read()).get(id) ?? null;
+  }
+
+  /** Why a message is passed over, and what can be done; null when it is a record. */
+  function remarkOn(claim: Claim): string | null {
+    const problem = unusable(claim);
+    if (problem === null) return null;
+    const { id } = claim.receipt;
+    const remedy = problem === NEWER ? "" : `; agentq flush --drop ${id} sets it aside`;
+    return `the submission ${id} of this machine is passed over: ${problem}${remedy}`;
+  }
+
+  return {
+    listed: () => listed,
+    damaged: () => [...damaged.values()],
+    async list({ candidate, undelivered, before, except } = {}) {
+      const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
+      const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
+      listed = all.length;
+      const ticketOf = knownTickets(all);
+      const infos = all.filter((info) => {
+        const { id } = info;
+        const ticket = ticketOf(info);
+        return id.startsWith(prefix) && !(except && id === nameOf(except)) &&
+          !(undelivered && ticket !== null) &&
+          (before === undefined || (ticket !== null && ticket < before));
+      });
+      if (infos.length === 0) return [];
+      // Without the lock: listing never waits for a submission under way, nor makes it wait.
+      const claims = await store.peek(QUEUE, { ids: infos.map(({ id }) => id) });
+      return claims.flatMap((claim) => {
+        const record = recordOf(claim);
+        const remark = remarkOn(claim);
+        if (remark !== null) damaged.set(claim.receipt.id, remark);
+        return record ? [{ ...record, ticket: record.ticket ?? ticketOf(claim.receipt) }] : [];
+      });
+    },
+    async record({ ticket: _none, ...record }) {
+      await store.enqueue(QUEUE, nameOf(record), record as unknown as Json);
+    },
+    async setAside(name) {
+      const found = (await store.messages({ queue: QUEUE }))
+        .find(({ id }) => id === name || id.slice(id.indexOf(".") + 1) === name);
+      const claim = found ? await hold(found.id) : null;
+      if (claim === null) return null;
+      const problem = unusable(claim);
+      if (problem === null) {
+        if (ticketIn(claim.owner) === null) await unlessStale(store.release([claim.receipt]));
+        return null;
+      }
+      await store.quarantine(claim.receipt, { reason: problem });
+      return claim.receipt.id;
+    },
+    settle: (record, ticket) => notes.write(nameOf(record), ticket),
+    async forget(records) {
+      const wanted = new Set(records.map(nameOf));
+      if (wanted.size === 0) return;
+      const found = (await store.messages({ queue: QUEUE })).filter(({ id }) => wanted.has(id));
+      const pending = found.filter(({ state }) => state === "pending").map(({ id }) => id);
+      const receipts: Receipt[] = [
+        ...found.filter(({ state }) => state === "claimed").map(({ receipt }) => receipt),
+        ...(pending.length === 0
+          ? []
+          : (await store.claim(QUEUE, { ids: pending, owner: owner() })).map(({ receipt }) =>
+            receipt
+          )),
+      ];
+      // Stale: another process of ours has just done the same.
+      if (receipts.length > 0) await unlessStale(store.ack(...receipts));
+      notes.remove(wanted);
+    },
+    async exclusively(wanted, deliver) {
+      let claim = await hold(nameOf(wanted));
+      if (claim === null) return null;
+      const record = recordOf(claim);
+      let done = ticketIn(claim.owner) !== null;
+      try {
+        if (record === null) return null;
+        const change = async ({ ticket: _none, ...changed }: SubmissionRecord) => {
+          claim = await store.migrate(claim!, () => changed as unknown as Json);
+        };
+        return await deliver(record, {
+          // Never pushed yet: it is one that was kept, and it stays that whatever becomes of the push.
+          since: (branch, head) => change({ ...record, branch, since: head, kept: true }),
+          change,
+          async nothing() {
+            await store.ack(claim!.receipt);
+            done = true;
+          },
+          async ticket(ticket) {
+            await unlessStale(store.renew([claim!.receipt], { ticket }));
+            done = true;
+          },
+        });
+      } finally {
+        if (!done) await unlessStale(store.release([claim.receipt]));
+      }
+    },
+  };
+}
+
+async function unlessStale(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!isAgentqError(error, "stale-generation")) throw error;
+  }
+}
