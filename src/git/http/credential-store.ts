@@ -6,6 +6,7 @@ import { closeSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } 
 import { join } from "node:path";
 import { expandHome } from "../config-sources.ts";
 import type { Credential } from "./credentials.ts";
+import { urlDecoded } from "../url-decode.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -79,13 +80,7 @@ function parse(line: string): Stored | null {
     line.trim(),
   );
   if (!match) return null;
-  const decode = (text = "") => {
-    try {
-      return decodeURIComponent(text);
-    } catch {
-      return text;
-    }
-  };
+  const decode = (text = "") => urlDecoded(text) ?? text;
   const [, protocol, username, password, host, path] = match;
   if (password === "") return null;
   return {

@@ -15,6 +15,7 @@ import { parseBoolean } from "../config-file.ts";
 import type { GitConfig } from "../config.ts";
 import { type CredentialPlace, forget, keep, lookUp, storeFiles } from "./credential-store.ts";
 import { netrcCredential } from "./netrc.ts";
+import { urlDecoded } from "../url-decode.ts";
 import { credentialMatches } from "./url-match.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -124,13 +125,7 @@ function expired(found: ReadonlyMap<string, string>): boolean {
   return at * 1000 <= Date.now();
 }
 
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
+const decode = (text: string): string => urlDecoded(text) ?? text;
 
 /** `credential.<key>` and `credential.<url>.<key>` that fit, in the order they are read. */
 function settings(url: URL, config: GitConfig, key: string): string[] {
