@@ -6,12 +6,11 @@
  * inside the group sees its pipe close and kills the group. Nothing of an abandoned check runs on.
  */
 import { Buffer } from "node:buffer";
-import type { ChildProcess } from "node:child_process";
 import type { Readable } from "node:stream";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { nodeChildProcess } from "./builtins.ts";
 import { abortReason } from "./clock.ts";
 import { restoreVariables } from "./raw-environment.ts";
+import { type Piped, spawnPiped } from "./spawn-piped.ts";
 
 export interface CommandOptions {
   readonly cwd: string;
@@ -98,9 +97,9 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
   if (signal?.aborted) return Promise.reject(abortReason(signal));
   const started = performance.now();
   return new Promise((resolve, reject) => {
-    let child: ChildProcess;
+    let piped: Piped;
     try {
-      child = nodeChildProcess().spawn(words[0]!, words.slice(1), {
+      piped = spawnPiped(words[0]!, words.slice(1), {
         cwd: options.cwd,
         env: Object.fromEntries(
           Object.entries({ ...process.env, ...options.env }).filter(([, value]) =>
@@ -108,25 +107,21 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
           ),
         ),
         detached: true,
-        stdio: [options.input === undefined ? "ignore" : "pipe", "pipe", "pipe", "pipe"],
+        ...(options.input === undefined ? {} : { input: options.input }),
+        socket: true,
       });
     } catch (cause) {
       return reject(notStarted(words[0]!, cause));
     }
+    const { child, outputs, closed } = piped;
     const tail = createTail();
-    // One that wasn't started has none of them.
-    const streams = [child.stdout, child.stderr].filter((stream) => stream != null);
     const watch = child.stdio?.[3] as Readable | null | undefined;
-    streams.forEach((stream, i) => {
+    outputs.forEach((stream, i) => {
       stream.on("data", (chunk: Uint8Array) => {
         tail.add(chunk);
         options.onOutput?.(chunk, i === 0 ? "stdout" : "stderr");
       });
-      stream.on("error", () => {});
     });
-    // A command may end without reading its input.
-    child.stdin?.on("error", () => {});
-    child.stdin?.end(options.input);
     let begun = false;
     const said = new Promise<void>((resolve) => {
       watch?.on("error", () => resolve()).on("close", () => resolve()).on("end", () => resolve())
@@ -161,7 +156,7 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       settled = true;
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
-      for (const stream of streams) stream.destroy();
+      for (const stream of outputs) stream.destroy();
       watch?.destroy();
       finish();
     };
@@ -174,6 +169,8 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
       ));
     child.once("exit", (code, killedBy) => {
       const ms = Math.round(performance.now() - started);
+      // It ended by itself: what it left behind may hold its output open for longer than it had time.
+      clearTimeout(timer);
       // Other programs' shells needn't have the socket.
       const failed = code !== 0 && killedBy === null && !timedOut && options.wrapper === undefined;
       // Whatever it left behind in its group ends with it, the watcher too.
@@ -197,7 +194,7 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
         });
       // A process that left the group may hold the pipes open for ever: wait a bounded time only.
       const drained = setTimeout(finish, DRAIN_MS);
-      child.once("close", () => {
+      closed.then(() => {
         const end = () => {
           clearTimeout(drained);
           finish();

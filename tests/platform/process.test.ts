@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, test } from "node:test";
@@ -78,6 +79,52 @@ describe("runCommand", () => {
     assert.equal(result.exit, 0);
     await until(() => pidIn(join(dir, "child")) > 0);
     process.kill(pidIn(join(dir, "child")), "SIGKILL");
+  });
+
+  test("its standard streams can be opened by name", async () => {
+    const result = await runCommand(
+      "cat /dev/stdin; echo out >/dev/stdout; echo err >/dev/stderr; echo tee | tee /dev/stderr >/dev/null",
+      { cwd: tempDir(), timeoutMs: 60_000, input: Buffer.from("input\n") },
+    );
+    assert.equal(result.exit, 0, text(result.tail));
+    assert.deepEqual(text(result.tail).trim().split("\n").sort(), ["err", "input", "out", "tee"]);
+  });
+
+  test("large input is whole, and need not be read", async () => {
+    const input = Buffer.alloc(3_000_000, "abc\n");
+    const options = { cwd: tempDir(), timeoutMs: 60_000, input };
+    const sum = createHash("sha256").update(input).digest("hex");
+    assert.equal(text((await runCommand("sha256sum", options)).tail).slice(0, 64), sum);
+    assert.equal((await runCommand("exit 3", options)).exit, 3);
+  });
+
+  test("many at once, and many after another, leave no descriptor behind", async () => {
+    const count = () => readdirSync("/proc/self/fd").length;
+    const round = () =>
+      Promise.all(Array.from({ length: 20 }, async (_, i) => {
+        const { tail } = await runCommand(`echo ${i}; echo ${i} >&2`, {
+          cwd: tempDir(),
+          timeoutMs: 60_000,
+          input: Buffer.from("x"),
+        });
+        assert.equal(text(tail), `${i}\n${i}\n`);
+      }));
+    await round();
+    await round();
+    // Pipes that are ready for the next ones don't count.
+    const before = count();
+    for (let i = 0; i < 3; i++) await round();
+    assert.ok(count() <= before + 16, `${before} descriptors, then ${count()}`);
+  });
+
+  test("what it left behind can't time it out once it has ended by itself", async () => {
+    const dir = tempDir();
+    const result = await runCommand("setsid sleep 30 & echo $! >child; echo said", {
+      cwd: dir,
+      timeoutMs: 1000,
+    });
+    process.kill(pidIn(join(dir, "child")), "SIGKILL");
+    assert.deepEqual([result.exit, result.timedOut, text(result.tail)], [0, false, "said\n"]);
   });
 
   test("aborting kills the group and rejects with the reason", async () => {

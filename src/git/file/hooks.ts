@@ -8,7 +8,7 @@
 import { Buffer } from "node:buffer";
 import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { nodeChildProcess } from "../../platform/builtins.ts";
+import { spawnPiped } from "../../platform/spawn-piped.ts";
 import { abortReason } from "../../platform/clock.ts";
 
 export interface HookHost {
@@ -97,26 +97,20 @@ export function runHook(
     new Promise<HookOutcome | "no-format">((settle, reject) => {
       const { signal } = options;
       if (signal?.aborted) return reject(abortReason(signal));
-      let child;
+      let piped;
       try {
-        child = nodeChildProcess().spawn(program, [...args], {
-          cwd: host.gitDir,
-          env: env as NodeJS.ProcessEnv,
-          stdio: ["pipe", "pipe", "pipe"],
-        });
+        piped = spawnPiped(program, args, { cwd: host.gitDir, env, input: options.input ?? "" });
       } catch (cause) {
         return settle(notStarted(cause));
       }
+      const { child, outputs, closed } = piped;
       const chunks: Buffer[] = [];
       let size = 0;
       const take = (chunk: Buffer) => {
         if (size < MAX_OUTPUT) chunks.push(chunk);
         size += chunk.length;
       };
-      child.stdout.on("data", take);
-      child.stderr.on("data", take);
-      // A hook need not read what it is told.
-      child.stdin.on("error", () => {});
+      for (const stream of outputs) stream.on("data", take);
       const onAbort = () => child.kill("SIGKILL");
       signal?.addEventListener("abort", onAbort, { once: true });
       const finish = (then: () => void) => {
@@ -136,20 +130,18 @@ export function runHook(
         // What it said last is still in the pipes. What it left running may hold them open for good:
         // that is never waited for, nor does it keep this process.
         const timer = setTimeout(() => {
-          for (const stream of [child.stdout, child.stderr]) {
+          for (const stream of outputs) {
             const pipe = stream as { unref?: () => void; destroy(): void };
             // Read on while we are here, so that saying something doesn't kill it.
-            if (pipe.unref) pipe.unref();
-            else pipe.destroy();
+            pipe.unref?.();
           }
           end(code, killedBy);
         }, LAST_WORDS_MS);
-        child.once("close", () => {
+        closed.then(() => {
           clearTimeout(timer);
           end(code, killedBy);
         });
       });
-      child.stdin.end(options.input ?? "");
     });
 
   function notStarted(cause: unknown): HookOutcome | "no-format" {

@@ -10,7 +10,7 @@
 import { Buffer } from "node:buffer";
 import { accessSync, constants } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
-import { nodeChildProcess } from "../../platform/builtins.ts";
+import { spawnPiped } from "../../platform/spawn-piped.ts";
 import { parseBoolean } from "../config-file.ts";
 import type { GitConfig } from "../config.ts";
 import { type CredentialPlace, forget, keep, lookUp, storeFiles } from "./credential-store.ts";
@@ -241,10 +241,14 @@ function run(
   { env, signal }: CredentialContext,
 ): Promise<string | null> {
   return new Promise((resolve) => {
-    const child = nodeChildProcess().spawn(program, [...args], {
-      env: env as NodeJS.ProcessEnv,
-      stdio: ["pipe", "pipe", "ignore"],
-    });
+    let piped;
+    try {
+      piped = spawnPiped(program, args, { env, input, stderr: false });
+    } catch {
+      return resolve(null);
+    }
+    const { child, outputs: [stdout], closed } = piped;
+    let status: number | null = null;
     const chunks: Buffer[] = [];
     let size = 0;
     const kill = () => child.kill("SIGKILL");
@@ -254,12 +258,11 @@ function run(
       resolve(value);
     };
     child.on("error", () => settle(null));
-    child.stdin.on("error", () => {});
-    child.stdout.on("data", (chunk: Buffer) => {
+    child.on("exit", (code) => status = code);
+    stdout!.on("data", (chunk: Buffer) => {
       size += chunk.length;
       if (size < 65536) chunks.push(chunk);
     });
-    child.on("close", (code) => settle(code === 0 ? Buffer.concat(chunks).toString("utf8") : null));
-    child.stdin.end(input);
+    closed.then(() => settle(status === 0 ? Buffer.concat(chunks).toString("utf8") : null));
   });
 }
