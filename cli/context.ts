@@ -63,10 +63,17 @@ function noRepository(hint?: string): AgentqError {
   return new AgentqError("not-a-repository", message, hint === undefined ? {} : { hint });
 }
 
+/** Opens the clone of this run once; null where there is none. */
+export interface RepositoryOpener {
+  (): Repository | null;
+  /** What is broken about what was found at or above the current directory; null: nothing was found. */
+  problem(): AgentqError | null;
+}
+
 /** Creates the context of one run; `close()` ends what was opened. */
 export function createContext(
   flags: Flags,
-  repositoryOf: () => Repository | null,
+  repositoryOf: RepositoryOpener,
   signal: AbortSignal,
   keep?: KeepAnswer,
 ): Context & { close(): void } {
@@ -85,7 +92,7 @@ export function createContext(
     repository() {
       const repository = repositoryOf();
       if (repository) return repository;
-      throw noRepository();
+      throw repositoryOf.problem() ?? noRepository();
     },
     remote: text("remote", "origin"),
     branch: flags.branch === undefined ? null : text("branch", ""),
@@ -102,7 +109,8 @@ export function createContext(
         if (repository === null && !/^\/|:/.test(context.remote)) currentDirectory();
         return await openOrigin(context.remote, { repository }).catch((error) => {
           if (repository !== null || !isAgentqError(error, "remote-unknown")) throw error;
-          throw noRepository("Run inside a clone, name one with --repo DIR, or pass --remote URL.");
+          throw repositoryOf.problem() ??
+            noRepository("Run inside a clone, name one with --repo DIR, or pass --remote URL.");
         });
       })();
       return origin;
@@ -133,9 +141,10 @@ function foundFrom(directory: string): Repository {
 }
 
 /** Opens the repository for a run: `--repo` must be one; the current directory may be one. */
-export function repositoryOpener(repo: string | undefined): () => Repository | null {
+export function repositoryOpener(repo: string | undefined): RepositoryOpener {
   let opened: Repository | null | undefined;
-  return () => {
+  let broken: AgentqError | null = null;
+  const open = () => {
     if (opened !== undefined) return opened;
     try {
       const here = currentDirectoryOrNull();
@@ -147,8 +156,11 @@ export function repositoryOpener(repo: string | undefined): () => Repository | n
       ) {
         throw error;
       }
+      // A worktree whose clone is gone says more than that nothing was found.
+      if (error.details?.gitDir !== undefined) broken = error;
       opened = null;
     }
     return opened;
   };
+  return Object.assign(open, { problem: () => broken });
 }

@@ -1,11 +1,12 @@
 /** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
+import { existsSync } from "node:fs";
 import { AgentqError } from "../src/errors.ts";
-import { openRepository } from "../src/git/repository.ts";
+import { openRepository, type Repository } from "../src/git/repository.ts";
 import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
-import { deliver, staysAsItIs } from "../src/landing/resume.ts";
-import { isForQueue } from "../src/landing/submit.ts";
+import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
+import { isForQueue, isFromHere } from "../src/landing/submit.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
@@ -38,7 +39,7 @@ export async function deliverKept(
   const place = placeOf(context, origin.url, queue.names.branchName);
   for (const record of await submissions.list({ undelivered: true })) {
     if (record.ticket !== null || !isDue(record) || !isForQueue(record, place)) continue;
-    if (record.candidate === except && record.repository === place.repository) continue;
+    if (record.candidate === except && isFromHere(record, place)) continue;
     try {
       const ticket = await deliverOne(context, session, submissions, record);
       if (ticket !== null) {
@@ -80,9 +81,7 @@ export async function deliverOne(
   record: SubmissionRecord,
   warnings: string[] = [],
 ): Promise<number | null> {
-  const here = context.repositoryOrNull();
-  const ours = here?.commonDir === record.repository;
-  const repository = ours ? here : openRepository(record.repository);
+  const { repository, close } = cloneOf(context, record);
   try {
     const ticket = await deliver(
       session.queue,
@@ -97,8 +96,34 @@ export async function deliverOne(
     }
     return numberOf(ticket);
   } finally {
-    if (!ours) repository.close();
+    close();
   }
+}
+
+/**
+ * The clone that a submission was made in; where that is gone (moved, or deleted), this run's, if it has the commit.
+ * @throws `not-a-repository`
+ */
+export function cloneOf(
+  context: Context,
+  { repository: path, candidate, submission }: SubmissionRecord,
+): { repository: Repository; close(): void } {
+  const here = context.repositoryOrNull();
+  if (here?.commonDir === path) return { repository: here, close() {} };
+  if (existsSync(path)) {
+    const repository = openRepository(path);
+    return { repository, close: () => repository.close() };
+  }
+  if (here?.objects.has(candidate)) return { repository: here, close() {} };
+  throw new AgentqError(
+    "not-a-repository",
+    `the clone that ${candidate.slice(0, 12)} was submitted from is gone: ${path}`,
+    {
+      hint:
+        `Run agentq flush in a clone that has the commit, or take it back with agentq flush --drop ${submission}.`,
+      details: { path, submission },
+    },
+  );
 }
 
 /** Forgets submissions whose result is known; the result stands where that can't be written down. */
@@ -128,8 +153,14 @@ export async function forgetKnown(
   const kept = new Set(keep.map(({ submission }) => submission));
   const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };
   const finished = await submissions.list({ before: session.snapshot.next });
-  const known = finished.filter((record) =>
-    isForQueue(record, place) && !kept.has(record.submission)
-  );
+  const known: SubmissionRecord[] = [];
+  for (const record of finished) {
+    if (!isForQueue(record, place) || kept.has(record.submission)) continue;
+    const { queue } = session.snapshot;
+    // One whose number is another's by now has no result: it is lost, and stays for status to say so.
+    if (await ticketOf(session.queue, queue, record, record.ticket!, context.signal) !== null) {
+      known.push(record);
+    }
+  }
   await forgetAnswered(context, submissions, known);
 }

@@ -70,7 +70,7 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
     return null;
   }
   const state = env.AGENTQ_STATE ||
-    (env.XDG_STATE_HOME
+    (env.XDG_STATE_HOME?.startsWith("/")
       ? `${env.XDG_STATE_HOME}/agentq`
       : env.HOME
       ? `${env.HOME}/.local/state/agentq`

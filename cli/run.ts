@@ -87,7 +87,7 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     process.on(name, () => {
       if (signalExit !== 0) {
         if (name === "SIGHUP") return;
-        if (json && !hasAnswered()) printError(cutOff(name), { json, verbose });
+        printError(cutOff(name), { json: json && !hasAnswered(), verbose });
         process.exit(SIGNAL_EXIT[name]);
       }
       signalExit = SIGNAL_EXIT[name];
@@ -112,10 +112,14 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     const parsed = await parse(spec, rest);
     refuseChanged(argv, spec, parsed);
     const { args, given } = parsed;
-    const repo = given.repo ?? (process.env.AGENTQ_REPO || undefined);
-    const open = repositoryOpener(typeof repo === "string" ? repo : undefined);
+    const named = given.repo ?? (process.env.AGENTQ_REPO || undefined);
+    const repo = typeof named === "string" ? named : undefined;
+    const open = repositoryOpener(repo);
+    const clone = spec.withoutClone
+      ? (await import("./broken-clone.ts")).cloneOrConfig(open, repo)
+      : null;
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
-      const config = open()?.config;
+      const config = clone ? clone.config : open()?.config;
       return config?.get(`agentq.${flag}`) ?? config?.get(`agentq.${flag.replaceAll("-", "")}`) ??
         undefined;
     });

@@ -3,10 +3,10 @@ import { isAbsolute, join } from "node:path";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import { nodeOs } from "../src/platform/builtins.ts";
 
-/** $XDG_STATE_HOME/agentq, else ~/.local/state/agentq. @throws `state-unavailable` where there is no home */
+/** $XDG_STATE_HOME/agentq (a relative one doesn't count, as its specification says), else ~/.local/state/agentq. @throws `state-unavailable` where there is no home */
 export function defaultStateDirectory(): string {
   const xdg = process.env.XDG_STATE_HOME;
-  if (xdg) return join(xdg, "agentq");
+  if (xdg && isAbsolute(xdg)) return join(xdg, "agentq");
   let home: string | null;
   try {
     home = nodeOs().homedir();

@@ -237,7 +237,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
         value: "ID",
         argvOnly: true,
         description:
-          "take the submission ID back instead (as status --json names it), if it has no ticket",
+          "take the submission ID back instead (as status --json or flush --json names it), if it has no ticket",
       },
     ],
     examples: ["agentq flush", "agentq flush --drop 962f3c431c64b6bce74415734a0dbb42"],
@@ -257,6 +257,7 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
         description: "push nothing to the origin",
       },
     ],
+    withoutClone: true,
     examples: ["agentq doctor", "agentq doctor --json"],
     load: () => import("./commands/doctor.ts"),
   },

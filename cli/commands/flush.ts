@@ -1,6 +1,7 @@
 /** `agentq flush`: deliver submissions that this machine kept while the origin was out of reach. */
-import { AgentqError } from "../../src/errors.ts";
-import { openRepository } from "../../src/git/repository.ts";
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
+import type { Repository } from "../../src/git/repository.ts";
+import type { Origin } from "../../src/git/types.ts";
 import { openOrigin } from "../../src/git/origin.ts";
 import { withdraw } from "../../src/landing/resume.ts";
 import type { FlushDocument } from "../../src/landing/schemas.ts";
@@ -12,7 +13,7 @@ import {
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
 import type { Context } from "../context.ts";
-import { deliverOne } from "../deliver.ts";
+import { cloneOf, deliverOne } from "../deliver.ts";
 import { type LandingSession, warnOfDamaged } from "../landing.ts";
 import { toAgentqError } from "../output/errors.ts";
 import type { Flags } from "../spec.ts";
@@ -57,7 +58,7 @@ async function drop(context: Context, id: string): Promise<number> {
   warnOfDamaged(context, submissions);
   const gone = record.since === undefined
     ? await withdraw(null, record, { submissions: submissions! })
-    : await atItsOrigin(
+    : await atItsUrl(
       context,
       record,
       ({ queue }) => withdraw(queue, record, { submissions: submissions!, signal: context.signal }),
@@ -110,15 +111,10 @@ async function atItsOrigin<T>(
   record: SubmissionRecord,
   work: (session: LandingSession) => Promise<T>,
 ): Promise<T> {
-  const repository = openRepository(record.repository);
-  const origin = await openOrigin(record.remote, { repository });
+  const { repository, close } = cloneOf(context, record);
+  let origin: Origin | null = null;
   try {
-    if (origin.url !== record.url) {
-      throw new AgentqError(
-        "origin-not-found",
-        `remote ${record.remote} is ${origin.url} now; the submission was made for ${record.url}`,
-      );
-    }
+    origin = await originOf(repository, record);
     const { queue, snapshot } = await openQueue(origin, {
       namespace: record.namespace,
       branch: record.branch,
@@ -126,9 +122,58 @@ async function atItsOrigin<T>(
     });
     return await work({ origin, queue, snapshot });
   } finally {
-    origin.close();
-    repository.close();
+    origin?.close();
+    close();
   }
+}
+
+/** The same for what needs no commit: where clone or remote are gone, by the url alone. */
+async function atItsUrl<T>(
+  context: Context,
+  record: SubmissionRecord,
+  work: (session: Pick<LandingSession, "queue">) => Promise<T>,
+): Promise<T> {
+  try {
+    return await atItsOrigin(context, record, work);
+  } catch (error) {
+    if (!isAgentqError(error, "not-a-repository", "remote-unknown", "origin-not-found")) {
+      throw error;
+    }
+  }
+  const repository = context.repositoryOrNull();
+  const origin = await openOrigin(record.url, repository ? { repository } : {});
+  try {
+    const { namespace, branch } = record;
+    return await work(await openQueue(origin, { namespace, branch, signal: context.signal }));
+  } finally {
+    origin.close();
+  }
+}
+
+/** The remote of that name, or another of the clone's that leads where that one led. */
+async function originOf(repository: Repository, record: SubmissionRecord): Promise<Origin> {
+  const { remote, url, submission } = record;
+  const leadsElsewhere: string[] = [];
+  for (const name of new Set([remote, ...repository.config.subsections("remote")])) {
+    const origin = await openOrigin(name, { repository }).catch((error) => {
+      if (name === remote && !isAgentqError(error, "remote-unknown")) throw error;
+      return null;
+    });
+    if (origin === null) continue;
+    if (origin.url === url) return origin;
+    origin.close();
+    if (name === remote) leadsElsewhere.push(`remote ${remote} is ${origin.url} now`);
+  }
+  throw new AgentqError(
+    "origin-not-found",
+    `${leadsElsewhere[0] ?? `no remote leads there any more`}; the submission was made for ${url}`,
+    {
+      hint:
+        "Submit the commit again to send it where the remote leads now, and take this one back: " +
+        `agentq flush --drop ${submission}`,
+      details: { submission, url },
+    },
+  );
 }
 
 function describe(document: FlushDocument): string {
@@ -137,7 +182,7 @@ function describe(document: FlushDocument): string {
       `delivered ${candidate.slice(0, 12)} as ticket ${ticket}`
     ),
     ...document.kept.map(({ candidate, error }) =>
-      `kept ${candidate.slice(0, 12)}: ${error.message}`
+      `kept ${candidate.slice(0, 12)}: ${error.message}${error.hint ? `\n  ${error.hint}` : ""}`
     ),
   ];
   return lines.length === 0 ? "nothing to deliver" : lines.join("\n");

@@ -1,7 +1,11 @@
 /** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
+import { numberOf } from "../../src/landing/chain.ts";
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
 import { waitForTicket } from "../../src/landing/duty.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
+import { ticketOf } from "../../src/landing/resume.ts";
+import { type Queue, readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";
+import type { SubmissionRecord, Submissions } from "../../src/landing/submissions.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetAnswered } from "../deliver.ts";
@@ -45,13 +49,40 @@ export async function run(
   }
   if (submissions) {
     const place = placeOf(context, origin.url, queue.names.branchName);
-    const own = (await submissions.list().catch(() => [])).filter((record) =>
+    const ours = (await submissions.list().catch(() => [])).filter((record) =>
       record.ticket === ticket && isForQueue(record, place)
     );
-    if (own.length > 0) await forgetAnswered(context, submissions, own);
+    if (ours.length > 0) await settle(context, queue, snapshot, submissions, ours, ticket);
   }
   const document = documentOfResult(result);
   goOnBy(context, queue.names.branchName, document);
   context.print(document, () => describeResult(document));
   return document.outcome === "landed" ? 0 : 1;
+}
+
+/** Forgets the submission that the ticket is of. One that had its number in another life of the queue stays. */
+async function settle(
+  context: Context,
+  queue: Queue,
+  snapshot: Snapshot,
+  submissions: Submissions,
+  records: readonly SubmissionRecord[],
+  ticket: number,
+): Promise<void> {
+  const { queue: head } = ticket > numberOf(snapshot.queue)
+    ? await readSnapshot(queue, context.signal)
+    : snapshot;
+  const known: SubmissionRecord[] = [];
+  for (const record of records) {
+    if (await ticketOf(queue, head, record, ticket, context.signal) !== null) known.push(record);
+    else {
+      context.progress.line(
+        `warning: ticket ${ticket} is another's: ${
+          record.candidate.slice(0, 12)
+        }, which this machine submitted ` +
+          "under that number, is not in the queue any more; submit it again",
+      );
+    }
+  }
+  if (known.length > 0) await forgetAnswered(context, submissions, known);
 }

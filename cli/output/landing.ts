@@ -77,7 +77,11 @@ export function describeSubmissions(
   submissions: readonly { ticket: number | null; candidate: string; state: string }[],
 ): string {
   const lines = submissions.map(({ ticket, candidate, state }) =>
-    `  ${ticket === null ? "no ticket yet" : `ticket ${ticket}`} ${short(candidate)} ${state}`
+    `  ${ticket === null ? "no ticket yet" : `ticket ${ticket}`} ${short(candidate)} ${
+      state === "lost"
+        ? "lost: the queue has no such ticket of ours any more; submit it again"
+        : state
+    }`
   );
   return ["from this machine:", ...lines].join("\n");
 }

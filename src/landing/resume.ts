@@ -5,6 +5,7 @@
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
+import { readControl } from "./control.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
 import { PATIENCE_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
@@ -50,15 +51,43 @@ export async function resume(
   const { queue: head } = record.ticket > numberOf(snapshot.queue)
     ? await readSnapshot(queue, signal)
     : snapshot;
-  const ticket = record.ticket <= numberOf(head)
-    ? await queue.chains.find("queue", head!, record.ticket, signal)
-    : null;
-  if (ticket?.message.agentq?.submission === record.submission) {
+  const ticket = await ticketOf(queue, head, record, record.ticket, signal);
+  if (ticket !== null && !await isToBeCancelled(queue, snapshot, record.ticket, signal)) {
     return { ticket, record, fresh: false };
   }
-  // The queue was made anew: that ticket is nowhere.
+  if (ticket !== null) {
+    options.onNote?.(`ticket ${record.ticket} of this commit is cancelled: it gets a new one`);
+  }
+  // The queue was made anew, and that ticket is nowhere; or it will never land.
   await submissions.forget([record]);
   return null;
+}
+
+/**
+ * The ticket of a submission by its number, or null where that number is another's or nobody's: a queue that was put
+ * back (an origin restored from a backup) gives out its numbers again.
+ */
+export async function ticketOf(
+  queue: Queue,
+  head: TicketEntry | null,
+  { submission }: Pick<SubmissionRecord, "submission">,
+  ticket: number,
+  signal?: AbortSignal,
+): Promise<TicketEntry | null> {
+  if (ticket > numberOf(head)) return null;
+  const found = await queue.chains.find("queue", head!, ticket, signal);
+  return found.message.agentq?.submission === submission ? found : null;
+}
+
+/** True for a ticket without a result that somebody has cancelled. */
+async function isToBeCancelled(
+  queue: Queue,
+  snapshot: Snapshot,
+  ticket: number,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  if (ticket < snapshot.next) return false;
+  return (await readControl(queue, snapshot.lock, signal)).cancelled.includes(ticket);
 }
 
 /** True when what is asked for now isn't what was recorded. */

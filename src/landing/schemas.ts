@@ -62,7 +62,8 @@ export const statusDocument = z.object({
     submission: z.string(),
     candidate: oid,
     ticket: z.nullable(count),
-    state: z.enum(["offline", "sending", "queued", "landed", "refused"]),
+    /** lost: its ticket's number is another's or nobody's, as in an origin that was restored from a backup. */
+    state: z.enum(["offline", "sending", "queued", "cancelled", "landed", "refused", "lost"]),
   })),
   /** Records of this machine that can't be used, where there are any. */
   warnings: z.optional(z.array(z.string())),

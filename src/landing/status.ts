@@ -8,6 +8,7 @@ import { findSubmission } from "./enqueue.ts";
 import { holderOf } from "./lock.ts";
 import { readAhead } from "./read-ahead.ts";
 import type { StatusDocument } from "./schemas.ts";
+import { ticketOf } from "./resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import type { SubmissionRecord } from "./submissions.ts";
 
@@ -37,6 +38,13 @@ export async function statusOf(
     snapshot = await readSnapshot(queue, signal);
     control = await readControl(queue, snapshot.lock, signal);
     rewound = await seemsRewound(queue, snapshot, control, options);
+  }
+  if (
+    options.submissions.some(({ ticket }) => ticket !== null && ticket > numberOf(snapshot.queue))
+  ) {
+    // Made since the snapshot was, or nowhere: that a look tells.
+    snapshot = await readSnapshot(queue, signal);
+    control = await readControl(queue, snapshot.lock, signal);
   }
   const { message: lock } = snapshot.lock ?? { message: null };
   const processing = holderOf(snapshot.lock) !== null && snapshot.unacked > 0 ? 1 : 0;
@@ -70,7 +78,9 @@ export async function statusOf(
       title: message.agentq?.title ?? null,
     })),
     submissions: await Promise.all(
-      options.submissions.map((record) => submissionState(queue, snapshot, record, signal)),
+      options.submissions.map((record) =>
+        submissionState(queue, snapshot, control, record, signal)
+      ),
     ),
   };
 }
@@ -108,6 +118,7 @@ async function oldestTickets(
 async function submissionState(
   queue: Queue,
   snapshot: Snapshot,
+  control: Control,
   record: SubmissionRecord,
   signal?: AbortSignal,
 ): Promise<StatusDocument["submissions"][number]> {
@@ -122,7 +133,13 @@ async function submissionState(
     const state = record.kept || since === undefined ? "offline" as const : "sending" as const;
     return { submission, candidate, ticket, state };
   }
-  if (ticket > numberOf(snapshot.done)) return { submission, candidate, ticket, state: "queued" };
+  if (await ticketOf(queue, snapshot.queue, record, ticket, signal) === null) {
+    return { submission, candidate, ticket, state: "lost" };
+  }
+  if (ticket > numberOf(snapshot.done)) {
+    const state = control.cancelled.includes(ticket) ? "cancelled" as const : "queued" as const;
+    return { submission, candidate, ticket, state };
+  }
   const result = await queue.chains.find("done", snapshot.done!, ticket, signal);
   const state = result.message.landed ? "landed" as const : "refused" as const;
   return { submission, candidate, ticket, state };

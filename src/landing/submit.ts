@@ -3,6 +3,7 @@
  * after a crash anywhere finds its own ticket, by that or by the submission's id, instead of making a
  * second one.
  */
+import { existsSync } from "node:fs";
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
@@ -332,7 +333,15 @@ function noteOf(error: unknown): string {
 
 /** True when a record belongs to this clone and queue. */
 function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
-  return record.repository === place.repository && isForQueue(record, place);
+  return isFromHere(record, place) && isForQueue(record, place);
+}
+
+/** True when a record was made in this clone, or in one that is gone: this may be that one, moved. */
+export function isFromHere(
+  { repository }: SubmissionRecord,
+  place: Pick<SubmitPlace, "repository">,
+): boolean {
+  return repository === place.repository || !existsSync(repository);
 }
 
 /** True when a record is for this queue. */

@@ -24,7 +24,7 @@ import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
 import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
 
 const place: SubmitPlace = {
-  repository: "/clone/.git",
+  repository: tempDir(),
   remote: "origin",
   url: "fake://origin",
   namespace: "refs/weave",
@@ -169,7 +169,7 @@ test("--again makes a second ticket; another clone's submission of the same comm
   await submit(queue, await readSnapshot(queue), request, place, options);
   await submit(queue, await readSnapshot(queue), request, place, { ...options, again: true });
   assert.equal(await tickets(), 1);
-  const elsewhere = { ...place, repository: "/other/.git" };
+  const elsewhere = { ...place, repository: tempDir() };
   await submit(queue, await readSnapshot(queue), request, elsewhere, options);
   assert.equal(await tickets(), 2);
 });

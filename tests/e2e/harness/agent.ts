@@ -30,7 +30,7 @@ export function toolPath(): string {
   tools = tempDir("agentq-tools-");
   for (
     const tool
-      of "sh cat sleep echo printf ls rm mkdir cp mv touch true false test kill head tail wc sort grep sed env sha1sum date ps"
+      of "sh cat sleep echo printf ls rm mkdir cp mv touch true false test kill head tail wc sort grep sed env sha1sum date ps mkfifo"
         .split(" ")
   ) {
     const target = ["/usr/bin/", "/bin/"].map((dir) => dir + tool).find((path) => existsSync(path));

@@ -1,0 +1,177 @@
+/** This machine's submissions where clone, remote or queue aren't what they were. */
+import assert from "node:assert/strict";
+import { cpSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { git } from "../helpers/git.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
+import { makeOrigin, type TestOrigin, tipOf } from "./harness/origin.ts";
+import { scenario, until } from "./harness/scenario.ts";
+
+const away = (origin: TestOrigin) => {
+  renameSync(origin.dir, `${origin.dir}.away`);
+  return () => renameSync(`${origin.dir}.away`, origin.dir);
+};
+
+/** An agent whose commit is kept on its machine since the origin was away. */
+async function keeping(origin: TestOrigin): Promise<{ agent: Agent; candidate: string }> {
+  const agent = makeAgent(origin);
+  const candidate = agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  return { agent, candidate };
+}
+
+const own = async (agent: Agent) =>
+  (await runJson(agent, ["status"])).submissions.map((
+    one: Record<string, unknown>,
+  ) => [one.ticket, one.state]);
+
+for (const command of [["flush"], ["submit", "--no-wait"]]) {
+  scenario(
+    `what a clone that was moved kept is delivered by ${command[0]} in its new place, once`,
+    async () => {
+      const origin = makeOrigin();
+      const { agent, candidate } = await keeping(origin);
+      const moved = { ...agent, dir: `${agent.dir}.moved` };
+      renameSync(agent.dir, moved.dir);
+      await runJson(moved, command);
+      assert.deepEqual(await own(moved), [[0, "queued"]]);
+      renameSync(moved.dir, agent.dir);
+      assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+      await runJson(agent, ["land"]);
+      assert.equal(tipOf(origin), candidate);
+    },
+  );
+}
+
+scenario(
+  "the submission of a clone that is gone names the ways on, and one of them works",
+  async () => {
+    const origin = makeOrigin();
+    const { agent } = await keeping(origin);
+    const other = { ...makeAgent(origin), state: agent.state };
+    other.env = { ...other.env, AGENTQ_STATE: agent.state };
+    rmSync(agent.dir, { recursive: true });
+    const [kept] = (await runJson(other, ["flush"], 2)).kept;
+    assert.equal(kept.error.code, "not-a-repository");
+    assert.match(kept.error.message, /is gone: /);
+    const [, id] = /agentq flush --drop ([0-9a-f]{32})/.exec(kept.error.hint)!;
+    assert.deepEqual((await runJson(other, ["flush", "--drop", id!])).dropped, [id]);
+    assert.deepEqual((await runJson(other, ["flush"])).kept, []);
+  },
+);
+
+scenario("what was kept for a remote goes there under the remote's new name", async () => {
+  const origin = makeOrigin();
+  const { agent } = await keeping(origin);
+  git(agent.dir, "remote", "rename", "origin", "up");
+  const { delivered } = await runJson(agent, ["flush", "--remote", "up"]);
+  assert.equal(delivered.length, 1);
+});
+
+scenario("what was kept for another url says how to go on", async () => {
+  const origin = makeOrigin();
+  const { agent } = await keeping(origin);
+  const elsewhere = makeOrigin();
+  git(agent.dir, "remote", "set-url", "origin", elsewhere.url);
+  const [kept] = (await runJson(agent, ["flush"], 2)).kept;
+  assert.match(kept.error.message, /the submission was made for /);
+  const [, id] = /agentq flush --drop ([0-9a-f]{32})/.exec(kept.error.hint)!;
+  await runJson(agent, ["flush", "--drop", id!]);
+  assert.deepEqual((await runJson(agent, ["flush"])).kept, []);
+});
+
+scenario(
+  "a ticket whose number is another's, in a restored origin, is lost and never landed",
+  async () => {
+    const origin = makeOrigin();
+    const backup = `${origin.dir}.backup`;
+    cpSync(origin.dir, backup, { recursive: true });
+    const agent = makeAgent(origin);
+    const candidate = agentCommit(agent, { "a.txt": "a\n" });
+    await runJson(agent, ["submit", "--no-wait"]);
+    rmSync(origin.dir, { recursive: true });
+    renameSync(backup, origin.dir);
+    // Nobody has its number yet, then another has.
+    assert.deepEqual(await own(agent), [[0, "lost"]]);
+    const other = makeAgent(origin);
+    agentCommit(other, { "b.txt": "b\n" });
+    await runJson(other, ["submit"]);
+    assert.deepEqual(await own(agent), [[0, "lost"]]);
+    const waited = await run(agent, ["wait", "0"]);
+    assert.match(waited.stderr, /ticket 0 is another's: .* submit it again/);
+    assert.deepEqual(await own(agent), [[0, "lost"]]);
+    const again = await runJson(agent, ["submit"]);
+    assert.deepEqual([again.ticket, again.outcome, again.candidate], [1, "landed", candidate]);
+    assert.deepEqual(await own(agent), []);
+  },
+);
+
+scenario(
+  "a commit whose ticket is cancelled gets a new one when it is submitted again",
+  async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    agentCommit(agent, { "a.txt": "a\n" });
+    await runJson(agent, ["submit", "--no-wait"]);
+    await runJson(agent, ["cancel", "0"]);
+    assert.deepEqual(await own(agent), [[0, "cancelled"]]);
+    const queued = await runJson(agent, ["submit", "--no-wait"]);
+    assert.deepEqual([queued.ticket, queued.outcome], [1, "queued"]);
+    const landed = await runJson(agent, ["submit"]);
+    assert.deepEqual([landed.ticket, landed.outcome], [1, "landed"]);
+  },
+);
+
+scenario("a worktree whose clone was moved is told by its .git file", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const tree = join(dirname(agent.dir), "tree");
+  git(agent.dir, "worktree", "add", "-q", tree, "-b", "work");
+  renameSync(agent.dir, `${agent.dir}.moved`);
+  const { error } = await runJson({ ...agent, dir: tree }, ["submit", "--no-wait"], 2);
+  assert.equal(error.code, "not-a-repository");
+  assert.match(error.message, /tree\/\.git points to .*, which is no repository/);
+  assert.match(error.hint, /git worktree repair/);
+});
+
+scenario("a relative XDG_STATE_HOME doesn't count", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const { AGENTQ_STATE: _none, ...env } = agent.env;
+  const home = { ...agent, env: { ...env, XDG_STATE_HOME: "relative" } };
+  await runJson(home, ["submit", "--no-wait"]);
+  assert.equal(git(agent.dir, "status", "--short"), "");
+  mkdirSync(join(agent.dir, "below"));
+  assert.deepEqual(await own({ ...home, dir: join(agent.dir, "below") }), [[0, "queued"]]);
+});
+
+scenario("a second signal ends it at once, with a word", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const backend = `store:${join(agent.state, "jobs")}`;
+  await runJson(agent, ["queue", "create", "jobs", "--backend", backend]);
+  await runJson(agent, ["queue", "enqueue", "jobs", "x", "--backend", backend]);
+  const worker = start(agent, [
+    ...[
+      "queue",
+      "work",
+      "jobs",
+      "--backend",
+      backend,
+      "--",
+      "sh",
+      "-c",
+      "echo begun >&2; sleep 60",
+    ],
+  ]);
+  await until("the handler", () => worker.stderr().includes("begun"));
+  worker.kill("SIGTERM");
+  const repeat = setInterval(() => worker.child.exitCode === null && worker.kill("SIGTERM"), 200);
+  const { status, stderr } = await worker.done;
+  clearInterval(repeat);
+  assert.equal(status, 143);
+  assert.match(stderr, /agentq: cut off by a second SIGTERM/);
+});
