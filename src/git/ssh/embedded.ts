@@ -1,13 +1,11 @@
 /**
- * ssh without a program: one connection, a channel on it for each service. Host keys must be known,
+ * ssh without a program: a channel for each service, on as few logins as will do. Host keys must be known,
  * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config holds, as far as it goes.
  */
 import type { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
-import type { Duplex, Readable } from "node:stream";
 import { AgentqError } from "../../errors.ts";
-import { abortReason } from "../../platform/clock.ts";
 import {
   type Channel,
   type Dial,
@@ -20,6 +18,7 @@ import { hostKeyChanged, hostKeyRevoked, hostKeyUnknown, notAdmitted, sshFault }
 import { chosenAgent, type Ssh2Agents } from "./chosen-agent.ts";
 import { sshSettings } from "./client-settings.ts";
 import { keyFiles, usualKeys } from "./keys.ts";
+import { type ExecStream, type LoginClient, loginsOf } from "./logins.ts";
 import { judgeHostKey, readKnownHosts, type Verdict } from "./known-hosts.ts";
 import { whyUnreachable } from "../unreachable.ts";
 
@@ -30,22 +29,11 @@ export interface EmbeddedSshOptions {
 }
 
 /** As much of the package `ssh2` as is used here. */
-interface Client {
+interface Client extends LoginClient {
   on(event: "error", listener: (error: SshError) => void): this;
   once(event: "ready" | "close", listener: () => void): this;
   connect(config: Record<string, unknown>): void;
-  exec(
-    command: string,
-    options: { env?: Record<string, string> },
-    done: (error: Error | undefined, stream: ExecStream) => void,
-  ): void;
-  end(): void;
   destroy(): void;
-  /** The socket below, once it is connecting. */
-  readonly _sock?: { ref?(): void; unref?(): void };
-}
-interface ExecStream extends Duplex {
-  readonly stderr: Readable;
 }
 type SshError = Error & { level?: string; code?: string | number };
 interface Ssh2 extends Ssh2Agents {
@@ -71,49 +59,21 @@ export async function embeddedSshDial(
 ): Promise<Dial> {
   const loaded = await import("ssh2") as unknown as Ssh2 & { default?: Ssh2 };
   const ssh2 = loaded.default ?? loaded;
-  let connecting: Promise<Client> | null = null;
-
-  function connected(signal: AbortSignal | undefined): Promise<Client> {
-    const attempt = connecting ??= Promise.resolve().then(() =>
-      connect(ssh2, target, name, options, () => {
-        connecting = null;
-      })
-    );
-    attempt.catch(() => {
-      if (connecting === attempt) connecting = null;
-    });
-    if (signal === undefined) return attempt;
-    return new Promise((resolve, reject) => {
-      const onAbort = () => reject(abortReason(signal));
-      signal.addEventListener("abort", onAbort, { once: true });
-      attempt.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
-    });
-  }
-
+  const logins = loginsOf({
+    name,
+    channelMs: options.connectMs,
+    connect: (onEnd) => connect(ssh2, target, name, options, onEnd),
+  });
   return {
     kind: "ssh",
     name,
     insists: true,
     async open(service, version2, signal) {
-      const client = await connected(signal);
       const command = options.remoteCommand(service, version2);
-      const env = version2 === "offer" ? { env: { GIT_PROTOCOL: "version=2" } } : {};
-      return await new Promise((resolve, reject) => {
-        client.exec(command, env, (error, stream) => {
-          if (error) {
-            reject(
-              new AgentqError("origin-unreachable", `${name} opens no channel: ${error.message}.`, {
-                cause: error,
-              }),
-            );
-          } else resolve(execChannel(stream, name, command));
-        });
-      });
+      const env: Record<string, string> = version2 === "offer" ? { GIT_PROTOCOL: "version=2" } : {};
+      return execChannel(await logins.exec(command, env, signal), name, command);
     },
-    close() {
-      connecting?.then((client) => client.end(), () => {});
-      connecting = null;
-    },
+    close: () => logins.close(),
   };
 }
 
