@@ -21,6 +21,7 @@ import { mergeCommits } from "../merge/merge-commits.ts";
 import { overlay } from "../merge/overlay.ts";
 import { pathText } from "../merge/state.ts";
 import type { MergeOptions } from "../merge/types.ts";
+import { preparePipes } from "../platform/pipes.ts";
 import { runCommand } from "../platform/process.ts";
 import type { TicketEntry } from "./chain.ts";
 import { landingCommit } from "./merge-commit.ts";
@@ -204,6 +205,7 @@ export function createCloneWorkshop(
       const checks = checksOf(ticket, pins);
       if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
       begin?.();
+      preparePipes();
       const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
       await objects.ensureOnDisk(wants, ready.tree, signal);
       const worktree = await objects.supplied(() =>

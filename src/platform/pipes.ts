@@ -48,14 +48,58 @@ export function openPipe(): Pipe | null {
 }
 
 function makePipes(count: number): Pipe[] {
-  const directory = mkdtempSync(join(tmpdir(), "agentq-pipes-"));
-  const pipes: Pipe[] = [];
+  const directory = mkdtempSync(join(tmpdir(), PREFIX));
   try {
-    const names = Array.from({ length: count }, (_, i) => join(directory, String(i)));
+    const names = namesIn(directory, count);
     const made = nodeChildProcess().spawnSync("mkfifo", ["-m", "600", ...names], {
       stdio: "ignore",
     });
     if (made.status !== 0) throw made.error ?? new Error("mkfifo failed");
+    return openAll(names);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+let preparing = false;
+
+/** Makes pipes for one program meanwhile, for who knows that one is to be started soon. */
+export function preparePipes(): void {
+  if (!possible || preparing || ready.length > 0) return;
+  preparing = true;
+  let directory: string | null = null;
+  const end = () => {
+    preparing = false;
+    if (directory !== null) rmSync(directory, { recursive: true, force: true });
+  };
+  try {
+    directory = mkdtempSync(join(tmpdir(), PREFIX));
+    const names = namesIn(directory, 2);
+    const child = nodeChildProcess().spawn("mkfifo", ["-m", "600", ...names], { stdio: "ignore" });
+    child.once("error", end);
+    child.once("exit", (status) => {
+      try {
+        if (status === 0) ready.push(...openAll(names));
+      } catch {
+        // Whoever wants one makes it.
+      } finally {
+        end();
+      }
+    });
+    child.unref();
+  } catch {
+    end();
+  }
+}
+
+const PREFIX = "agentq-pipes-";
+
+const namesIn = (directory: string, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => join(directory, String(i)));
+
+function openAll(names: readonly string[]): Pipe[] {
+  const pipes: Pipe[] = [];
+  try {
     for (const name of names) {
       const read = openSync(name, O_RDONLY | O_NONBLOCK);
       try {
@@ -69,8 +113,6 @@ function makePipes(count: number): Pipe[] {
   } catch (error) {
     pipes.forEach(closePipe);
     throw error;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
   }
 }
 

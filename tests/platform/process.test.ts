@@ -7,6 +7,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { describe, test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
+import { preparePipes } from "../../src/platform/pipes.ts";
 import { MAX_TAIL_BYTES, runCommand } from "../../src/platform/process.ts";
 import { tempDir } from "../helpers/git.ts";
 
@@ -88,6 +89,24 @@ describe("runCommand", () => {
     );
     assert.equal(result.exit, 0, text(result.tail));
     assert.deepEqual(text(result.tail).trim().split("\n").sort(), ["err", "input", "out", "tee"]);
+  });
+
+  test("pipes that were made meanwhile are taken, and leave no directory", async () => {
+    const here = process.env.TMPDIR;
+    const cwd = tempDir();
+    process.env.TMPDIR = tempDir();
+    try {
+      preparePipes();
+      while (readdirSync(process.env.TMPDIR).length > 0) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      const { exit } = await runCommand("echo err >/dev/stderr", { cwd, timeoutMs: 60_000 });
+      assert.equal(exit, 0);
+      assert.deepEqual(readdirSync(process.env.TMPDIR), []);
+    } finally {
+      if (here === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = here;
+    }
   });
 
   test("large input is whole, and need not be read", async () => {
