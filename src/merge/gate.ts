@@ -16,7 +16,8 @@ import type { Oid } from "../git/types.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate/merge.ts";
 import { forgiveness } from "./gate/forgive.ts";
 import type { Loss } from "./gate/loss.ts";
-import { mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
+import { adviceOn, type StandingLoss } from "./gate/advice.ts";
+import { type MergeCommit, mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
 import { overlay } from "./overlay.ts";
@@ -86,7 +87,11 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
   }
   const losses = compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options)
     .filter((loss) => counts(loss, declared));
-  return losses.length === 0 ? { ok: true } : refuse("merge refused", [{ merge: null, losses }]);
+  return losses.length === 0 ? { ok: true } : refuse("merge refused", [{
+      merge: null,
+      losses: losses.map((loss) => ({ ...loss, isConflict: false })),
+      advice: [],
+    }]);
 }
 
 /** Conflict markers are nobody's wish: declared or not, they aren't published. */
@@ -101,7 +106,7 @@ function inspectCandidate(
   declared: (path: string) => boolean,
 ): GateVerdict | null {
   const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
-  const bad: RefusedMerge[] = [];
+  const bad: { merge: MergeCommit; losses: StandingLoss[] }[] = [];
   const tipTree = commitTree(db, candidate);
   for (const { oid, parentOids } of commits) {
     if (parentOids.length < 2) continue;
@@ -110,16 +115,38 @@ function inspectCandidate(
     if (found.length === 0) continue;
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
     const standing = forgiveness(db, oid, candidate, later);
-    const losses = found.flatMap((loss) => standing(loss) ?? [])
-      .filter((loss) => counts(loss, declared));
+    const losses = found.flatMap((judged) => {
+      const loss = standing(judged);
+      return loss && counts(loss, declared) ? [{ judged, loss }] : [];
+    });
     if (losses.length === 0) continue;
     const sides = parentOids.map((parent) => ({
       oid: parent,
       onBranch: isAncestor(db, parent, tip),
     }));
-    bad.push({ merge: { oid, isTip: oid === candidate, sides }, losses });
+    bad.push({
+      merge: {
+        oid,
+        isTip: oid === candidate,
+        hasLaterMerges: later.some((commit) => commit.parentOids.length > 1),
+        sides,
+      },
+      losses,
+    });
   }
-  return bad.length === 0 ? null : refuse("a merge on the branch was refused", bad);
+  if (bad.length === 0) return null;
+  const advice = adviceOn(db, tipTree, bad.map(({ merge, losses }) => ({ ...merge, losses })));
+  return refuse(
+    "a merge on the branch was refused",
+    bad.map(({ merge, losses }, i) => ({
+      merge,
+      losses: losses.map(({ loss, judged }) => ({
+        ...loss,
+        isConflict: judged.scene.conflicted,
+      })),
+      advice: advice[i]!,
+    })),
+  );
 }
 
 function refuse(

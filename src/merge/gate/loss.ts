@@ -1,6 +1,6 @@
 /** What the gate knows of one path of a merge, and what it calls a loss there. */
-import type { ObjectReader, Oid } from "../../git/types.ts";
-import { sameVersion, type Version } from "../entry.ts";
+import type { ObjectReader } from "../../git/types.ts";
+import type { Version } from "../entry.ts";
 import type { Place } from "./layout.ts";
 import type { WordSource } from "./words.ts";
 
@@ -39,16 +39,9 @@ export interface Loss {
   readonly places: readonly Place[];
   /** Of lost text: the first of the lines that are missing. */
   readonly text: readonly Uint8Array[];
-  readonly remedy: Remedy;
-  /** The side's version, where it isn't at this path in that side's tree. */
-  readonly blob?: Oid;
+  /** Where the file stands in the tree that was judged, if under another name. */
+  readonly where?: string;
 }
-
-/**
- * What brings the work back: the parent's version as a whole (`keep` where the other parent deleted it), the
- * path's removal, or nothing but an edit.
- */
-export type Remedy = "take" | "keep" | "remove" | "edit";
 
 /** `whole`: the file's content, as with binaries; `back`: a deleted file that is there again. */
 export type LossKind = "markers" | "missing" | "back" | "mode" | "whole" | "text";
@@ -69,17 +62,4 @@ export const lossAt = (versions: PathVersions): Lost => (kind, parent, what, mor
   kind,
   places: more.places ?? [],
   text: more.text ?? [],
-  remedy: remedyOf(versions, kind, parent),
 });
-
-function remedyOf(
-  { base, ours, theirs }: PathVersions,
-  kind: LossKind,
-  parent: 0 | 1 | 2,
-): Remedy {
-  if (kind === "back") return "remove";
-  if (kind === "markers" || parent === 0) return "edit";
-  const [side, other] = parent === 1 ? [ours, theirs] : [theirs, ours];
-  if (base.mode !== 0 && other.mode === 0) return "keep";
-  return other.mode === 0 || sameVersion(other, base) || sameVersion(other, side) ? "take" : "edit";
-}

@@ -4,7 +4,7 @@ import type { CommitReader } from "../../git/history.ts";
 import { shownPath } from "../../git/path-quote.ts";
 import type { Oid } from "../../git/types.ts";
 import { NOTHING, type Version } from "../entry.ts";
-import type { Loss } from "./loss.ts";
+import type { Loss, PathVersions } from "./loss.ts";
 import { findLoss } from "./path.ts";
 import { linesElsewhere } from "./elsewhere.ts";
 import { moves, standApart } from "./moved.ts";
@@ -71,7 +71,7 @@ export function inspectMerge(
 
 /** What came before the last parent of an octopus is no commit to take anything from. */
 function ofNoSide<T extends Loss | null>(loss: T): T {
-  return loss && { ...loss, parent: 0, remedy: "edit" };
+  return loss && { ...loss, parent: 0 };
 }
 
 /**
@@ -103,14 +103,6 @@ export function compareMerge(
       ours: at(graph.tree(merged.ours), path),
       theirs: at(graph.tree(merged.theirs), path),
     };
-  /** A side's version of a path, where its tree has it under another name. */
-  const renamed = (path: string, parent: 0 | 1 | 2): { blob?: Oid } => {
-    if (parent === 0) return {};
-    const [side, commit] = parent === 1
-      ? [sources(path).ours, merged.ours]
-      : [sources(path).theirs, merged.theirs];
-    return at(graph.tree(commit), path).oid === side.oid ? {} : { blob: side.oid };
-  };
   const find = moves(db);
   const elsewhere = linesElsewhere(db);
   const parents = (): Version[] =>
@@ -174,30 +166,50 @@ export function compareMerge(
       ) {
         return null;
       }
-      // Under another name no parent's version is there to be taken by this one.
-      const loss = found && merged.paired.has(path)
-        ? { ...found, remedy: "edit" as const, ...renamed(path, found.parent) }
-        : found;
-      return loss && where !== path
+      return found && where !== path
         ? {
-          ...loss,
-          remedy: "edit",
-          what: `is ${shownPath(pathText(where))} in the merge, which ${loss.what}`,
+          ...found,
+          where,
+          what: `is ${shownPath(pathText(where))} in the merge, which ${found.what}`,
         }
-        : loss;
+        : found;
     };
     const loss = judge(tree, changes);
     if (!loss) continue;
     losses.push({
       ...loss,
+      scene: {
+        ...three,
+        path,
+        expected,
+        conflicted: conflicted.has(path) || partly.has(path),
+        side: loss.parent,
+        db,
+        merged,
+        trees: [graph.tree(merged.ours), graph.tree(merged.theirs)],
+      },
       again: (later) => judge(later, changesTo(later)),
     });
   }
   return losses;
 }
 
+/** What was merged at a path where something is lost. */
+export interface Scene
+  extends Pick<PathVersions, "path" | "base" | "ours" | "theirs" | "expected"> {
+  readonly conflicted: boolean;
+  /** Whose work is lost: also of a side that is no commit, as what an octopus merges before its last parent. */
+  readonly side: 0 | 1 | 2;
+  /** Has the merge's objects too, and takes more. */
+  readonly db: Overlay;
+  readonly merged: MergeResult;
+  /** The trees of both sides. */
+  readonly trees: readonly [ours: Oid, theirs: Oid];
+}
+
 /** A loss that can be judged again by what a later tree has at the path. */
 export interface JudgedLoss extends Loss {
+  readonly scene: Scene;
   readonly again: (tree: Oid) => Loss | null;
 }
 

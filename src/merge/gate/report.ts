@@ -1,8 +1,8 @@
 /** What the gate tells whoever has to mend a candidate. */
 import { Buffer } from "node:buffer";
-import { quotePath, shellPath, shownPath, shownSentence } from "../../git/path-quote.ts";
+import { shownPath, shownSentence } from "../../git/path-quote.ts";
 import type { Oid } from "../../git/types.ts";
-import type { Loss, Remedy } from "./loss.ts";
+import type { Loss } from "./loss.ts";
 import { linesOfText } from "./texts.ts";
 import { pathText } from "../state.ts";
 import type { MergeResult } from "../types.ts";
@@ -13,8 +13,6 @@ const SHOWN = 50;
 const QUOTED_OF_PATH = 5;
 const QUOTED = 40;
 const WIDTH = 120;
-/** For so many paths of each kind there is advice. */
-const ADVISED = 8;
 
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
@@ -34,28 +32,36 @@ export function mergeReport(merge: MergeResult): string {
     "",
     "Next: merge the branch into the candidate, settle each path so that both sides' changes are in it,",
     "commit the merge and submit again. Where the merge was left in progress in the clone: edit the marked",
-    "files, `git add` them, `git commit`.",
+    "files, `git add` them (`git rm` those that are to be gone), `git commit`.",
   ];
   return lines.join("\n") + "\n";
 }
 
+/** A merge commit of the candidate. */
+export interface MergeCommit {
+  readonly oid: Oid;
+  /** Whether it is the candidate itself, and not below it. */
+  readonly isTip: boolean;
+  /** Whether there are merges among the commits after it. */
+  readonly hasLaterMerges: boolean;
+  /** Its parents. */
+  readonly sides: readonly { readonly oid: Oid; readonly onBranch: boolean }[];
+}
+
 /** A merge that lost work. */
 export interface RefusedMerge {
-  /** A merge commit of the candidate and its parents; null for the merge with the branch itself. */
-  readonly merge: {
-    readonly oid: Oid;
-    /** Whether it is the candidate itself, and not below it. */
-    readonly isTip: boolean;
-    readonly sides: readonly { readonly oid: Oid; readonly onBranch: boolean }[];
-  } | null;
-  readonly losses: readonly Loss[];
+  /** Null for the merge with the branch itself. */
+  readonly merge: MergeCommit | null;
+  readonly losses: readonly (Loss & { readonly isConflict: boolean })[];
+  /** What brings it back, path by path: one line each. */
+  readonly advice: readonly string[];
 }
 
 /** Merges that lost work, and what to do about it. */
 export function refusalReport(bad: readonly RefusedMerge[]): string {
   const lines: string[] = [];
   let room = QUOTED;
-  for (const { merge, losses } of bad) {
+  for (const { merge, losses, advice } of bad) {
     lines.push(
       merge === null
         ? "The merge with the branch loses work:"
@@ -70,119 +76,62 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
       lines.push(...shown.map((line) => `    > ${quoted(line)}`));
     }
     if (losses.length > SHOWN) lines.push(`  … and ${losses.length - SHOWN} more`);
-    if (merge !== null) lines.push(...remedies(merge, losses));
+    lines.push(...advice.map((line) => `  ${line}`));
+    if (merge !== null) lines.push(...remake(merge));
     lines.push("");
   }
-  const kinds = new Set(bad.flatMap(({ losses }) => losses.map(({ kind }) => kind)));
-  const marked = kinds.delete("markers");
+  const all = bad.flatMap(({ losses }) => losses);
+  const marked = all.some(({ kind }) => kind === "markers");
+  const others = all.filter(({ kind }) => kind !== "markers");
+  const adaptable = others.filter(({ kind }) => kind === "text" || kind === "whole");
   const next: string[] = [];
   if (marked) {
     next.push(
-      "Take the conflict markers out so that both sides' lines stand, commit, submit again.",
+      "Take the conflict markers out so that both sides' changes are in it, commit, submit again.",
     );
   }
-  if (kinds.size > 0) {
+  if (others.length > 0) {
     next.push(
       "Put what is missing back in a new commit (or make the merge again), then submit again.",
-      ...kinds.has("text") || kinds.has("whole")
+      ...adaptable.some(({ isConflict }) => !isConflict)
         ? [
           "If nothing is missing but adapted to the rest: make the merge as git makes it, commit it, and adapt in an",
           "ordinary commit after it.",
         ]
         : [],
+      ...adaptable.some(({ isConflict }) => isConflict)
+        ? [
+          "If nothing is missing, and a path was in conflict: make the merge again, put the lines that are quoted above",
+          "into it though they don't fit yet, commit it, and adapt in an ordinary commit after it.",
+        ]
+        : [],
       "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
     );
   }
-  if (marked && kinds.size > 0) next.push("Markers can't be dropped.");
+  if (marked && others.length > 0) next.push("Markers can't be dropped.");
   lines.push(...next.map((line, i) => i === 0 ? `Next: ${line}` : line));
   return lines.join("\n") + "\n";
 }
 
-/** The commands that bring back what a merge commit lost. */
-function remedies(merge: NonNullable<RefusedMerge["merge"]>, losses: readonly Loss[]): string[] {
+/** The commands that make a merge commit again, and move the branch there. */
+function remake(merge: MergeCommit): string[] {
   const at = short(merge.oid);
-  const others = merge.sides.slice(1).map((_, i) => `git merge ${at}^${i + 2}`);
+  const others = merge.sides.slice(1)
+    .map((_, i) => `git merge --no-ff --no-edit ${at}^${i + 2}`);
   const isOctopus = others.length > 1;
-  const lines = [
-    `  See what merging gives${isOctopus ? ", one parent after the other" : ""}: ` +
+  return [
+    `  Or see what merging gives${isOctopus ? ", one parent after the other" : ""}: ` +
     `git checkout --detach ${at}^1 && ${others.join(" && ")}`,
     ...isOctopus
       ? ["  (Where one stops at a conflict, settle and commit it, and go on with the next.)"]
       : [],
-    `  To go on from there, settle and commit it, then: ${
-      merge.isTip ? "git checkout -B BRANCH" : `git rebase --onto HEAD ${at} BRANCH`
+    `  To go on from there, settle and commit it, take over what else the refused merge made (git diff HEAD ${at}),`,
+    `  commit that too, then: ${
+      merge.isTip
+        ? "git checkout -B BRANCH"
+        : `git rebase ${merge.hasLaterMerges ? "-r " : ""}--onto HEAD ${at} BRANCH`
     }`,
   ];
-  const ofParent = (parent: 1 | 2): number => parent === 1 ? 1 : merge.sides.length;
-  for (const parent of [1, 2] as const) {
-    const from = (remedy: Remedy): Loss[] =>
-      losses.filter((loss) => loss.parent === parent && loss.remedy === remedy);
-    const n = ofParent(parent);
-    // What came before the last parent of an octopus is no commit.
-    if (parent === 1 && merge.sides.length > 2) continue;
-    lines.push(
-      ...eachOf(
-        from("take"),
-        `Only parent ${n} changed it, take it whole: `,
-        ({ path }) => `git checkout ${at}^${n} -- ${pathspec(path)}`,
-      ),
-      ...eachOf(
-        from("keep"),
-        `Parent ${n} changed it, and parent ${ofParent(parent === 1 ? 2 : 1)} deleted it: `,
-        ({ path }) =>
-          `git checkout ${at}^${n} -- ${pathspec(path)} keeps it changed, ` +
-          `--drop=${shellPath(droppable(path))} keeps it deleted.`,
-      ),
-      ...eachOf(
-        from("remove"),
-        `Parent ${n} deleted it: `,
-        ({ path }) => `git rm -r -- ${pathspec(path)}`,
-      ),
-    );
-    const edits = from("edit").filter(({ kind }) => kind === "text");
-    lines.push(
-      ...eachOf(
-        edits.filter(({ blob }) => blob !== undefined),
-        `Parent ${n} has it under another name: `,
-        ({ path, blob }) =>
-          `edit ${shellPath(path)} so that what is missing stands there too; ` +
-          `git show ${short(blob!)} has it.`,
-      ),
-      ...eachOf(
-        edits.filter(({ blob }) => blob === undefined),
-        `Both sides changed it: `,
-        ({ path }) =>
-          `edit ${shellPath(path)} so that what is missing stands there too; ` +
-          `git show ${at}^${n}:${shellPath(path)} has it.`,
-      ),
-    );
-  }
-  return lines;
-}
-
-/** One advice for each of some paths, complete to be copied; of very many paths for the first ones. */
-function eachOf(
-  losses: readonly Loss[],
-  why: string,
-  advice: (loss: Loss) => string,
-): string[] {
-  const lines = losses.slice(0, ADVISED).map((loss) => `  ${why}${advice(loss)}`);
-  if (losses.length > ADVISED) {
-    lines.push(
-      `  … and ${losses.length - ADVISED} more like it: --json has all paths, as \`files\`.`,
-    );
-  }
-  return lines;
-}
-
-/** A path for git's command line: what git would take for a pattern is marked as a name. */
-const pathspec = (path: string): string =>
-  shellPath(/^:|[*?[\\]/.test(path) ? `:(literal)${path}` : path);
-
-/** A path as `--drop` takes it for that path alone: no glob is meant by what stands between double quotes. */
-function droppable(path: string): string {
-  const quoted = quotePath(path);
-  return /^"|[*?[\\]/.test(path) && !quoted.startsWith('"') ? `"${quoted}"` : path;
 }
 
 /** A line of a file: what isn't text in it, or acts on a terminal, as escapes. */

@@ -80,7 +80,7 @@ describe("the gate refuses", () => {
       assert.match(verdict.report, new RegExp(line, "m"));
     }
     assert.match(verdict.report, /git rm -r -- old\.ts$/m);
-    assert.match(verdict.report, /edit both\.ts so that .*git show [0-9a-f]{12}\^2:both\.ts /);
+    assert.match(verdict.report, /git diff-tree -p .* -- both\.ts \| git apply --3way$/m);
   });
 
   test("a merge whose tree drops files that only the branch added", () => {

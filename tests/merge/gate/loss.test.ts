@@ -31,9 +31,8 @@ describe("a file that one side renamed", () => {
     merge(dir, ["-s", "ours"]);
     const verdict = judge(dir);
     assert.ok(!verdict.ok);
-    const shown = /under another name: edit dd .*; git show ([0-9a-f]{12}) has it\./.exec(
-      verdict.report,
-    );
+    const shown = /Parent 2 has it as d: git show ([0-9a-f]{12}\^2:d) > dd && git add -f -- dd$/m
+      .exec(verdict.report);
     assert.ok(shown, verdict.report);
     assert.equal(git(dir, "show", shown[1]!), text(HERS).trim());
   });

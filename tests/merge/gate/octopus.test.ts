@@ -60,7 +60,7 @@ describe("an octopus whose parents clash", () => {
     const dir = octopus(hers, x, y, all.replace("X ", ""));
     const { report } = refused(dir);
     const [, go, one, two] =
-      /one parent after the other: git (checkout .*?) && git (merge \S+) && git (merge \S+)$/m.exec(
+      /one parent after the other: git (checkout .*?) && git (merge .*?) && git (merge .*)$/m.exec(
         report,
       )!;
     git(dir, ...go!.split(" "));

@@ -61,7 +61,7 @@ describe("the way back", () => {
     const dir = apart(BASE, HERS, HIS);
     merge(dir);
     const { report } = refused(dir);
-    assert.match(report, /Next: Take the conflict markers out so that both sides' lines stand/);
+    assert.match(report, /Next: Take the conflict markers out so that both sides' changes are in it/);
     assert.doesNotMatch(report, /--drop/);
     const two = apart({ ...BASE, g: "g\n" }, { ...HERS, g: "ada writes to g\n" }, HIS);
     merge(two, [], (dir) => write(dir, "g", "g\n"));
@@ -92,7 +92,7 @@ describe("the way back", () => {
       merge(dir, [], ours);
       if (more) commit(dir, "more", { o: "more\n" });
       const { report } = refused(dir);
-      const see = /See what merging gives: git (checkout --detach \S+) && git (merge .*)$/m.exec(
+      const see = /see what merging gives: git (checkout --detach \S+) && git (merge .*)$/m.exec(
         report,
       )!;
       const go = /then: git (.*) BRANCH$/m.exec(report)!;

@@ -1,0 +1,75 @@
+/** Commands of git's, as a shell takes them. */
+import { quotePath, shellPath } from "../../git/path-quote.ts";
+import { directoryOf, isRegular, type Version } from "../entry.ts";
+
+/** A path for git's command line: what git would take for a pattern is marked as a name. */
+export const pathspec = (path: string): string =>
+  shellPath(/^:|[*?[\\]/.test(path) ? `:(literal)${path}` : path);
+
+/** A path as `--drop` takes it for that path alone: no glob is meant by what stands between double quotes. */
+export function dropFlag(path: string): string {
+  const quoted = quotePath(path);
+  const exact = /^"|[*?[\\]/.test(path) && !quoted.startsWith('"') ? `"${quoted}"` : path;
+  return `--drop=${shellPath(exact)}`;
+}
+
+/** A path in a commit. */
+export const inCommit = (commit: string, path: string): string => `${commit}:${shellPath(path)}`;
+
+const makeDirectory = (path: string, hasDirectory: (path: string) => boolean): string => {
+  const directory = directoryOf(path);
+  return directory === "" || hasDirectory(directory)
+    ? ""
+    : `mkdir -p -- ${shellPath(directory)} && `;
+};
+
+/** Puts a commit's file, that has the name `name` there, into the index and the work tree. */
+export function bringFile(
+  commit: string,
+  name: string,
+  path: string,
+  { mode }: Version,
+  hasDirectory: (path: string) => boolean,
+): string {
+  if (name === path) return `git checkout ${commit} -- ${pathspec(path)}`;
+  if (mode === 0o100644) {
+    return makeDirectory(path, hasDirectory) +
+      `git show ${inCommit(commit, name)} > ${shellPath(path)} && git add -f -- ${pathspec(path)}`;
+  }
+  // A link, or an executable: what stands in a file wouldn't be enough.
+  return `git update-index --add --cacheinfo ${mode.toString(8)},` +
+    `$(git rev-parse ${inCommit(commit, name)}),${shellPath(path)} && ` +
+    `git checkout -- ${pathspec(path)}`;
+}
+
+/** Moves a file or directory. */
+export function moveFile(
+  from: string,
+  to: string,
+  hasDirectory: (path: string) => boolean,
+): string {
+  const [a, b] = [from, to].map(shellPath) as [string, string];
+  if (to.startsWith(`${from}/`)) {
+    const aside = shellPath(`${from}.aside`);
+    return `git mv -- ${a} ${aside} && ` +
+      `mkdir -p -- ${shellPath(directoryOf(to))} && git mv -- ${aside} ${b}`;
+  }
+  if (from.startsWith(`${to}/`)) {
+    const aside = shellPath(`${to}.aside`);
+    return `git mv -- ${a} ${aside} && rm -rf -- ${b} && git mv -- ${aside} ${b}`;
+  }
+  return `${makeDirectory(to, hasDirectory)}git mv -- ${a} ${b}`;
+}
+
+export const removeFile = (path: string): string => `git rm -r -- ${pathspec(path)}`;
+
+/** Gives a file another mode; null where it is no file's. */
+export function changeMode(path: string, mode: number): string | null {
+  if (!isRegular(mode)) return null;
+  const sign = mode === 0o100755 ? "+x" : "-x";
+  return `chmod ${sign} -- ${shellPath(path)} && git add --chmod=${sign} -- ${pathspec(path)}`;
+}
+
+/** Does again at a path what was done to it between two commits. */
+export const applyChange = (from: string, to: string, path: string): string =>
+  `git diff-tree -p --full-index ${from} ${to} -- ${pathspec(path)} | git apply --3way`;
