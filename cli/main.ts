@@ -4,19 +4,20 @@
  * takes to start, and with the global `process`, since importing it makes all that it has.
  */
 import { lastAnswer } from "./last-answer.ts";
-import { codeAfterOutput, writeOut } from "./output/write.ts";
+import { codeAfterOutput, endRun, settleStderr, writeOut } from "./output/write.ts";
 import { VERSION } from "./version.ts";
 
 const argv = process.argv.slice(2);
 if (argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V")) {
   writeOut(`agentq ${VERSION}\n`);
   process.exitCode = codeAfterOutput(0);
+  settleStderr();
 } else {
   const last = argv[0] === "status" ? lastAnswer(argv) : null;
   if (last?.output) {
     writeOut(last.output);
-    process.exit(codeAfterOutput(0));
+    endRun(codeAfterOutput(0));
   }
   const { runCommandLine } = await import("./run.ts");
-  process.exit(await runCommandLine(argv, last?.keep));
+  endRun(await runCommandLine(argv, last?.keep));
 }

@@ -13,7 +13,13 @@ import { expectMuchWork } from "../src/platform/jit.ts";
 import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
-import { codeAfterOutput, hasAnswered, whenOutputCloses, writeOut } from "./output/write.ts";
+import {
+  codeAfterOutput,
+  endRun,
+  hasAnswered,
+  whenOutputCloses,
+  writeOut,
+} from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
 import { resolveFlags, saysYes } from "./settings.ts";
 import { GLOBAL_FLAGS, STOPPED } from "./spec.ts";
@@ -88,7 +94,7 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
       if (signalExit !== 0) {
         if (name === "SIGHUP") return;
         printError(cutOff(name), { json: json && !hasAnswered(), verbose });
-        process.exit(SIGNAL_EXIT[name]);
+        endRun(SIGNAL_EXIT[name]);
       }
       signalExit = SIGNAL_EXIT[name];
       abort.abort(new AgentqError("interrupted", `stopped by ${name}`));
