@@ -1,6 +1,6 @@
 /** Commands of git's, as a shell takes them. */
 import { quotePath, shellPath } from "../../git/path-quote.ts";
-import { directoryOf, isRegular, type Version } from "../entry.ts";
+import { directoryOf, type Version } from "../entry.ts";
 
 /** A path for git's command line: what git would take for a pattern is marked as a name. */
 export const pathspec = (path: string): string =>
@@ -63,13 +63,19 @@ export function moveFile(
 
 export const removeFile = (path: string): string => `git rm -r -- ${pathspec(path)}`;
 
-/** Gives a file another mode; null where it is no file's. */
-export function changeMode(path: string, mode: number): string | null {
-  if (!isRegular(mode)) return null;
+/** Gives a file another mode. */
+export function changeMode(path: string, mode: number): string {
   const sign = mode === 0o100755 ? "+x" : "-x";
   return `chmod ${sign} -- ${shellPath(path)} && git add --chmod=${sign} -- ${pathspec(path)}`;
 }
 
 /** Does again at a path what was done to it between two commits. */
 export const applyChange = (from: string, to: string, path: string): string =>
-  `git diff-tree -p --full-index ${from} ${to} -- ${pathspec(path)} | git apply --3way`;
+  `git diff-tree -p -a --full-index ${from} ${to} -- ${pathspec(path)} | git apply --3way`;
+
+/** Merges into a file what was made of the object `base` in another one, whatever their names. */
+export const mergeFile = (path: string, base: string, theirs: string): string =>
+  `b=$(mktemp) && t=$(mktemp) && git show ${
+    base.slice(0, 12)
+  } > "$b" && git show ${theirs} > "$t" && ` +
+  `git merge-file -- ${shellPath(path)} "$b" "$t" && git add -- ${pathspec(path)}`;

@@ -1,9 +1,10 @@
 /** Renames that a merge undid: files that are back under the names which a side had taken from them. */
-import { directoryOf } from "../entry.ts";
+import type { Oid } from "../../git/types.ts";
+import { directoryOf, type Version } from "../entry.ts";
 import type { Draft } from "./draft.ts";
 import type { JudgedLoss } from "./merge.ts";
 import { moves as findMoves } from "./moved.ts";
-import { treePaths } from "../tree-paths.ts";
+import { type Difference, treePaths } from "../tree-paths.ts";
 
 export interface Move {
   readonly from: string;
@@ -11,7 +12,7 @@ export interface Move {
   readonly parent: 0 | 1 | 2;
 }
 
-/** So many files are compared with others by what they have in common; more only if they are equal. */
+/** So many files are compared with others (and with eight times as many) by what they have in common; more only if equal. */
 const COMPARED = 64;
 
 /**
@@ -24,39 +25,49 @@ export function renamesBack(
 ): { moves: Move[]; twins: Map<string, string> } {
   const twins = new Map<string, string>();
   if (losses.length === 0) return { moves: [], twins };
-  const { scene } = losses[0]!;
-  draft.copyTo(scene.db);
-  const lookup = treePaths(scene.db);
-  const missing = lookup.differences(draft.tree, scene.merged.tree)
-    .filter(({ left, right }) => left.mode === 0 && right.mode !== 0);
-  const find = findMoves(scene.db);
+  const { db, merged, trees } = losses[0]!.scene;
+  draft.copyTo(db);
+  const lookup = treePaths(db);
+  const newIn = (from: Oid, to: Oid): Difference[] =>
+    lookup.differences(from, to).filter(({ left, right }) => left.mode === 0 && right.mode !== 0);
+  const missing = placesOf(newIn(draft.tree, merged.tree));
+  const added = trees.map((tree) => placesOf(newIn(merged.baseTree, tree)));
+  const find = findMoves(db);
   const taken = new Set<string>();
   const files: Move[] = [];
-  /** Of those with equal content the one whose name ends alike, most of it. */
-  const best = (from: string, paths: readonly string[]): string | undefined =>
-    [...paths].sort((a, b) => alike(from, b) - alike(from, a))[0];
-  for (const [i, { path: from, parent, scene: { base, merged, trees } }] of losses.entries()) {
+  for (const [i, { path: from, parent, scene: { base } }] of losses.entries()) {
     const now = draft.at(from);
-    const isFree = (path: string): boolean => !taken.has(path);
-    const same = missing.filter(({ path, right }) =>
-      isFree(path) && (right.oid === now.oid || right.oid === base.oid)
-    );
-    const to = best(from, same.map(({ path }) => path)) ??
-      (i < COMPARED ? find(now, missing, isFree)?.path : undefined);
-    if (to !== undefined) {
-      taken.add(to);
-      files.push({ from, to, parent });
-      continue;
-    }
-    if (parent === 0) continue;
-    const added = lookup.differences(merged.baseTree, trees[parent - 1]!)
-      .filter(({ left, right }) => left.mode === 0 && right.mode !== 0);
-    const equal = added.filter(({ right }) => right.oid === base.oid);
-    const twin = best(from, equal.map(({ path }) => path)) ??
-      (i < COMPARED ? find(base, added)?.path : undefined);
+    const search = ({ all, byOid }: Places, version: Version): string | undefined => {
+      const isFree = (path: string): boolean => all !== missing.all || !taken.has(path);
+      const equal = [version.oid, base.oid].flatMap((oid) => byOid.get(oid) ?? []).filter(isFree);
+      // Of those with equal content the one whose name is most alike.
+      equal.sort((a, b) => alike(from, b) - alike(from, a));
+      const isCompared = i < COMPARED && all.length < COMPARED * 8;
+      return equal[0] ?? (isCompared ? find(version, all, isFree)?.path : undefined);
+    };
+    const to = search(missing, now);
+    const twin = to === undefined && parent !== 0 ? search(added[parent - 1]!, base) : undefined;
     if (twin !== undefined) twins.set(from, twin);
+    if (to === undefined) continue;
+    taken.add(to);
+    files.push({ from, to, parent });
   }
   return { moves: byDirectory(draft, files), twins };
+}
+
+interface Places {
+  readonly all: readonly Difference[];
+  readonly byOid: ReadonlyMap<Oid, string[]>;
+}
+
+function placesOf(all: readonly Difference[]): Places {
+  const byOid = new Map<Oid, string[]>();
+  for (const { path, right: { oid } } of all) {
+    const known = byOid.get(oid);
+    if (known) known.push(path);
+    else byOid.set(oid, [path]);
+  }
+  return { all, byOid };
 }
 
 /** Moves of whole directories where all their files move. */

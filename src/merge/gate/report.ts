@@ -101,8 +101,8 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
         : [],
       ...adaptable.some(({ isConflict }) => isConflict)
         ? [
-          "If nothing is missing, and a path was in conflict: make the merge again, put the lines that are quoted above",
-          "into it though they don't fit yet, commit it, and adapt in an ordinary commit after it.",
+          "If nothing is missing, and a path was in conflict: make the merge again, with all that both sides put in and",
+          "nothing that one took out, though it doesn't fit yet; commit it, and adapt in an ordinary commit after it.",
         ]
         : [],
       "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",

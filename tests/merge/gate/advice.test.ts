@@ -123,8 +123,11 @@ describe("a rename that the merge undid", () => {
       { "old.txt": plan(HIS) },
     );
     merge(dir, ["-s", "ours"]);
-    const { edits } = mended(dir, { "new.txt": BOTH }, puts(dir, BOTH));
-    assert.deepEqual(edits.map(({ file }) => file), ["new.txt"]);
+    const { commands } = mended(dir, { "new.txt": BOTH });
+    assert.match(
+      commands.join("\n"),
+      /^git mv -- old.txt new.txt\nb=.* git merge-file -- new.txt /,
+    );
   });
 
   test("beside the new name: what the old one has more is brought there first", () => {
@@ -136,7 +139,13 @@ describe("a rename that the merge undid", () => {
 
     const dir = apart(base, hers, { old: plan(HIS) });
     merge(dir, [], { old: plan(HIS), new: plan(HERS) });
-    mended(dir, { new: BOTH, o: "o\n" }, puts(dir, BOTH));
+    mended(dir, { new: BOTH, o: "o\n" });
+
+    const clash = apart(base, hers, { old: plan({ 5: "or ask ben" }) });
+    merge(clash, [], { old: plan({ 5: "or ask ben" }), new: plan(HERS) });
+    const result = plan({ 5: "check permissions first, or ask ben" });
+    const { edits } = mended(clash, { new: result, o: "o\n" }, puts(clash, result));
+    assert.deepEqual(edits.map(({ file }) => file), ["new", "new"]);
   });
 });
 
@@ -375,6 +384,10 @@ describe("what has no lines", () => {
     }
     const both = apart({ b: old!, o: "o\n" }, { b: new1! }, { b: new2! });
     merge(both, ["-s", "ours"]);
+    assert.match(
+      refused(both).report,
+      /no lines to be merged: --drop=b keeps what stands there now, git checkout \S+ -- b puts that of parent 2 in its place, with --drop=b too\.$/m,
+    );
     mended(both, { b: new2!, o: "o\n" }, undefined, "drop");
   });
 });
@@ -472,7 +485,7 @@ describe("of an octopus", () => {
     step(dir, topic);
     git(dir, "checkout", "-q", "feat");
     tryGit(dir, ["merge", "-q", "--no-commit", "main", "topic"]);
-    all(settle)(dir);
+    (all(settle) as (dir: string) => void)(dir);
     git(dir, "add", "-A");
     const tree = git(dir, "write-tree");
     const parents = ["HEAD", "main", "topic"].flatMap((ref) => ["-p", git(dir, "rev-parse", ref)]);
@@ -562,7 +575,7 @@ describe("a merge made again", () => {
     assert.doesNotMatch(report, /as git makes it/);
     assert.match(
       report,
-      /a path was in conflict: make the merge again, put the lines that are quoted above\ninto it/,
+      /a path was in conflict: make the merge again, with all that both sides put in and\nnothing that one took out/,
     );
     const quoted = [...report.matchAll(/^ {4}> (.*)$/mg)].map(([, line]) => `${line}\n`);
     again(dir, { "s.py": adapted + quoted.join("") });
