@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { AgentqError } from "../src/errors.ts";
 import { redactUrl } from "../src/git/remote.ts";
 import type { Repository } from "../src/git/repository.ts";
-import type { Origin } from "../src/git/types.ts";
+import type { Oid, Origin } from "../src/git/types.ts";
 import type { DutyOptions } from "../src/landing/duty.ts";
 import { type EntryCache, openEntryCache } from "../src/landing/entry-cache.ts";
 import { participantId } from "../src/landing/participant.ts";
@@ -146,6 +146,23 @@ export async function workingRepository(context: Context, origin: Origin): Promi
     context.repositoryOrNull(),
     join(context.stateDirectory, "clones", `${name}.git`),
   );
+}
+
+/** Whether `commit` reaches `ancestor`; history that isn't here is fetched. */
+export async function reaches(
+  context: Context,
+  origin: Origin,
+  commit: Oid,
+  ancestor: Oid,
+): Promise<boolean> {
+  const [{ createWorkingObjects }, { isAncestor }] = await Promise.all([
+    import("../src/landing/working-objects.ts"),
+    import("../src/git/history.ts"),
+  ]);
+  const repository = await workingRepository(context, origin);
+  const objects = createWorkingObjects(origin, repository.objects);
+  await objects.ensure([commit], context.signal);
+  return isAncestor(objects, ancestor, commit);
 }
 
 /** A ticket number as an argument. @throws `usage` */

@@ -58,6 +58,8 @@ export interface CommandSpec {
   readonly load: () => Promise<CommandModule>;
   /** Over in milliseconds, unless it comes to landing: compiling its code would cost more than it gives. */
   readonly brief?: boolean;
+  /** Goes on where the clone can't be read, with what its config says if that can be; it says why itself. */
+  readonly withoutClone?: boolean;
   /** The last argument is another program and its words, which stand after `--`. */
   readonly program?: boolean;
   /** Words after the arguments belong to another program: flags among them are left alone. */

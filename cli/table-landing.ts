@@ -247,8 +247,11 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
     path: ["doctor"],
     summary: "What this machine and this origin can do, and what to do about the rest",
     details:
-      "Each check is ok, warn, fail or skip, with what to do about it; exit 1 when one fails. To see whether\n" +
-      'the origin lets us write the queue\'s refs, one entry that says "free" is appended to a free lock.',
+      "Each check is ok, warn, fail or skip, with what to do about it; exit 1 when one fails. What would stop\n" +
+      "submit or land is told in their words: a clone or state that can't be read, a branch that isn't there or\n" +
+      "lost what was landed, an agentq.json that can't be obeyed, lock files left in an origin on disk.\n" +
+      'To see whether the origin lets us write the queue\'s refs, one entry that says "free" is appended to a\n' +
+      "free lock, where the branch or its queue exists. A sandbox is looked for, and not run.",
     flags: [
       {
         name: "read-only",

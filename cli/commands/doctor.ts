@@ -1,134 +1,52 @@
 /** `agentq doctor`: what this machine, this clone and this origin can do, each with what to do about it. */
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { AgentqError } from "../../src/errors.ts";
-import type { Repository } from "../../src/git/repository.ts";
-import { type Check, check, examineOrigin, failed } from "../../src/landing/doctor.ts";
-import { findProgram, probeDirectory, runtimeName } from "../../src/platform/probe.ts";
+import type { Origin } from "../../src/git/types.ts";
+import { examineOrigin, unexamined } from "../../src/landing/doctor.ts";
+import type { Check } from "../../src/landing/doctor-check.ts";
+import { cloneOrConfig, type FoundClone } from "../broken-clone.ts";
 import type { Context } from "../context.ts";
+import { cloneChecks } from "../doctor/clone.ts";
+import { machineAndState } from "../doctor/machine.ts";
+import { reaches } from "../landing.ts";
 import type { Flags } from "../spec.ts";
-import { VERSION } from "../version.ts";
 
-function machineChecks(stateDirectory: string): Check[] {
-  const probe = probeDirectory(stateDirectory);
-  const shell = findProgram("sh");
-  const why = (one: { able: boolean; why?: string }) => one.able ? "" : `: ${one.why}`;
-  const checks = [
-    check("runtime", "ok", `agentq ${VERSION} (${runtimeName()})`),
-    shell
-      ? check("shell", "ok", `verify commands run with ${shell}`)
-      : check("shell", "fail", "no sh on PATH: no verify command can run here", "Install a shell."),
-    probe.writable.able ? check("state", "ok", `local state is kept in ${stateDirectory}`) : check(
-      "state",
-      "fail",
-      `${stateDirectory} can't be written${why(probe.writable)}`,
-      "Name another directory with --state or AGENTQ_STATE.",
-    ),
-  ];
-  if (!probe.writable.able) {
-    return [
-      ...checks,
-      ...["hardlinks", "directory-fsync", "file-modes"].map((name) =>
-        check(name, "skip", "the state directory can't be written")
-      ),
-    ];
+/** The origin as far as the clone lets it be found: by its url also where the clone can't be read. */
+async function originChecks(
+  context: Context,
+  flags: Flags,
+  { repository, config, base, problem }: FoundClone,
+  whole: boolean,
+): Promise<Check[]> {
+  const { remote, signal } = context;
+  if (problem !== null && config === null && !/[/\\:]/.test(remote)) {
+    return unexamined(
+      `what ${JSON.stringify(remote)} is stands in the clone, which can't be read`,
+      "Name its url: --remote URL.",
+    );
   }
-  return [
-    ...checks,
-    probe.hardlinks.able
-      ? check("hardlinks", "ok", "hardlinks work here; agentq makes none")
-      : check(
-        "hardlinks",
-        "warn",
-        `no hardlinks in ${stateDirectory}${why(probe.hardlinks)}`,
-        "Nothing to do, unless you use the v1 store (v1:DIR), which needs them: use store:DIR.",
-      ),
-    probe.directorySync.able
-      ? check("directory-fsync", "ok", "changes in directories can be made to last")
-      : check(
-        "directory-fsync",
-        "fail",
-        `directories can't be synced in ${stateDirectory}${why(probe.directorySync)}`,
-        "Put the state on another file system with --state: here a crash could lose it.",
-      ),
-    probe.modes.able ? check("file-modes", "ok", "files keep their modes") : check(
-      "file-modes",
-      "warn",
-      `modes are not kept in ${stateDirectory}${why(probe.modes)}`,
-      "Create stores there with --allow-open-modes, or put the state elsewhere with --state.",
-    ),
-    probe.network === null ? check("state-file-system", "ok", "a local file system") : check(
-      "state-file-system",
-      "warn",
-      `${stateDirectory} lies on ${probe.network}, a network file system`,
-      "Put the state (and every SQLite queue, whose WAL does not work there) on a local disk.",
-    ),
-  ];
-}
-
-function stateChecks(context: Context): Check[] {
-  let directory: string;
+  let origin: Origin | undefined;
+  const open = async () => {
+    if (problem === null) return origin = await context.origin();
+    const { openOrigin } = await import("../../src/git/origin.ts");
+    return origin = await openOrigin(remote, {
+      repository: null,
+      ...(config && { config }),
+      ...(base !== null && { base }),
+    });
+  };
   try {
-    directory = context.stateDirectory;
-  } catch (error) {
-    return [failed("state", error)];
+    return await examineOrigin(open, {
+      namespace: context.namespace,
+      branch: context.branch,
+      by: "doctor",
+      push: flags["read-only"] !== true,
+      clone: whole ? repository : null,
+      contains: (commit, ancestor) => reaches(context, origin!, commit, ancestor),
+      signal,
+    });
+  } finally {
+    origin?.close();
   }
-  return machineChecks(directory);
-}
-
-function cloneChecks(open: () => Repository | null): Check[] {
-  let repository: Repository | null;
-  try {
-    repository = open();
-  } catch (error) {
-    return [failed("clone", error)];
-  }
-  if (!repository) return [check("clone", "skip", "not in a repository")];
-  const { config, workTree } = repository;
-  const checks = [
-    check(
-      "clone",
-      "ok",
-      `${workTree ?? repository.gitDir}, HEAD at ${repository.head().oid ?? "no commit"}`,
-    ),
-  ];
-  if (repository.shallow.size > 0) {
-    checks.push(check(
-      "shallow",
-      "warn",
-      "a shallow clone: history that a merge needs may have to be fetched first",
-      "Nothing to do; git fetch --unshallow makes the first landing quicker.",
-    ));
-  }
-  const promisor = config.get("extensions.partialclone");
-  if (promisor) {
-    checks.push(check(
-      "partial-clone",
-      "warn",
-      `a partial clone of ${promisor}: objects that are not here are fetched when a merge needs them`,
-      null,
-    ));
-  }
-  if (workTree !== null) {
-    const attributes = join(workTree, ".gitattributes");
-    if (existsSync(attributes) && /\bfilter=/.test(readFileSync(attributes, "latin1"))) {
-      checks.push(check(
-        "filters",
-        "warn",
-        ".gitattributes names filters (LFS or others): they are not run, verifications see pointers",
-        "Let the verify command fetch what it needs.",
-      ));
-    }
-    if (existsSync(join(workTree, ".gitmodules"))) {
-      checks.push(check(
-        "submodules",
-        "warn",
-        "submodules are left as links: verifications see empty directories",
-        "Let the verify command fetch what it needs.",
-      ));
-    }
-  }
-  return checks;
 }
 
 const SIGN = { ok: "ok  ", warn: "warn", fail: "FAIL", skip: "skip" } as const;
@@ -138,16 +56,15 @@ export async function run(
   _args: readonly string[],
   flags: Flags,
 ): Promise<number> {
+  const repo = typeof flags.repo === "string" ? flags.repo : undefined;
+  const clone = cloneOrConfig(context.repositoryOrNull, repo);
+  const machine = await machineAndState(context);
+  const ofClone = cloneChecks(context, clone);
+  const whole = ofClone[0]?.status === "ok";
   const checks = [
-    ...stateChecks(context),
-    ...cloneChecks(context.repositoryOrNull),
-    ...await examineOrigin(context.origin, {
-      namespace: context.namespace,
-      branch: context.branch,
-      by: "doctor",
-      push: flags["read-only"] !== true,
-      signal: context.signal,
-    }),
+    ...machine,
+    ...ofClone,
+    ...await originChecks(context, flags, clone, whole),
   ];
   if (context.signal.aborted) throw new AgentqError("interrupted", "stopped");
   const good = checks.every((one) => one.status !== "fail");

@@ -2,7 +2,6 @@
 import { join } from "node:path";
 import { AgentqError } from "../../src/errors.ts";
 import { repositoryInputs } from "../../src/git/inputs.ts";
-import type { Oid } from "../../src/git/types.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { statusOf } from "../../src/landing/status.ts";
 import { isForQueue } from "../../src/landing/submit.ts";
@@ -16,9 +15,9 @@ import {
   openSession,
   placeOf,
   printableRemote,
+  reaches,
   submissionsOrNull,
   warnOfDamaged,
-  workingRepository,
 } from "../landing.ts";
 import { describeStatus, describeSubmissions } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
@@ -48,7 +47,7 @@ export async function run(
     submissions: own,
     contains: (commit, ancestor) => {
       repeatable = false;
-      return contains(context, session, commit, ancestor);
+      return reaches(context, origin, commit, ancestor);
     },
     signal: context.signal,
   });
@@ -100,20 +99,4 @@ function inputsOf(context: Context, { queue, origin }: LandingSession): Input[] 
     ...submissionsInputs(context.stateDirectory),
   ];
   return [...new Map(all.map((input) => [input.join("\n"), input])).values()];
-}
-
-async function contains(
-  context: Context,
-  session: LandingSession,
-  commit: Oid,
-  ancestor: Oid,
-): Promise<boolean> {
-  const [{ createWorkingObjects }, { isAncestor }] = await Promise.all([
-    import("../../src/landing/working-objects.ts"),
-    import("../../src/git/history.ts"),
-  ]);
-  const repository = await workingRepository(context, session.origin);
-  const objects = createWorkingObjects(session.origin, repository.objects);
-  await objects.ensure([commit], context.signal);
-  return isAncestor(objects, ancestor, commit);
 }

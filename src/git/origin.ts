@@ -8,6 +8,8 @@ import type { Oid, Origin } from "./types.ts";
 export interface OriginOptions {
   /** The clone whose config names remotes, credentials and rewrites; null outside of one. */
   readonly repository?: Repository | null;
+  /** The config to use where there is no repository; that of this user alone unless given. */
+  readonly config?: GitConfig;
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Where relative paths count from: the work tree or git directory, else the current directory. */
   readonly base?: string;
@@ -38,7 +40,8 @@ export async function openOrigin(
 ): Promise<Origin> {
   const env = options.env ?? process.env;
   const repository = options.repository ?? null;
-  const config: GitConfig = repository?.config ?? openConfig({ repository: null, env });
+  const config: GitConfig = repository?.config ?? options.config ??
+    openConfig({ repository: null, env });
   const base = options.base ?? repository?.workTree ?? repository?.gitDir ?? process.cwd();
   const remote = resolveRemote(config, nameOrUrl, base);
   // Reading and writing must meet the same refs: the compare-and-swap rests on what was read there.

@@ -20,7 +20,7 @@ type Env = Readonly<Record<string, string | undefined>>;
  * @throws `repository-foreign`
  */
 export function refuseForeign(
-  repository: Repository,
+  repository: Owned,
   env: Env,
   me: number | undefined = process.geteuid?.(),
 ): void {

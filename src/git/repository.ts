@@ -177,6 +177,26 @@ function promisorRemote(config: GitConfig): string | null {
   return config.subsections("remote").find(promises) ?? null;
 }
 
+/**
+ * Where a repository is, and its config, without a look at its format: all that can be had of one that is
+ * `repository-unsupported`.
+ * @throws `not-a-repository`, `config-invalid`
+ */
+export function openConfigOnly(
+  start: string,
+  options: OpenOptions = {},
+): Pick<Repository, "gitDir" | "commonDir" | "workTree" | "config"> {
+  const { gitDir, commonDir, workTree, dotGitParent } = discoverRepository(
+    start,
+    options.env ?? {},
+  );
+  const config = openConfig({
+    repository: { gitDir, commonDir, worktreeConfig: false, branch: () => null },
+    env: process.env,
+  });
+  return { gitDir, commonDir, workTree: workTree ?? dotGitParent, config };
+}
+
 function readHead(gitDir: string, commonDir: string): Head {
   const resolved = resolveRef({ gitDir, commonDir }, "HEAD");
   if (!resolved) {

@@ -86,6 +86,17 @@ export interface PushOptions {
   ready?: () => Promise<void>;
 }
 
+/** A lock file that is left in an origin. */
+export interface OriginLock {
+  readonly path: string;
+  /** The ref it stands for; null for the packed ones, without which refs still move. */
+  readonly ref: string | null;
+  /** A sentence on who holds it. */
+  readonly owner: string;
+  /** What to do about it. */
+  readonly advice: string;
+}
+
 /** The origin behind one transport. The protocol in `landing/` knows nothing else of it. */
 export interface Origin {
   readonly kind: "file" | "http" | "ssh" | "git";
@@ -100,6 +111,11 @@ export interface Origin {
   inputs?(prefixes: readonly string[]): readonly Input[] | null;
   /** What pushing there leaves behind that its owner may not like; for a doctor. Null: nothing. */
   remark?(): { readonly message: string; readonly hint: string } | null;
+  /**
+   * Lock files on `refs`, and on the packed ones, that stay, of owners that nobody knows to run; for a
+   * doctor. Only the file transport sees them. It takes its time where there is one.
+   */
+  leftLocks?(refs: readonly string[], signal?: AbortSignal): Promise<readonly OriginLock[]>;
   /**
    * The raw content of single objects (commits), without their history or trees.
    * Anything the origin lacks is absent from the result. With more `generations` than one, parents may

@@ -11,7 +11,6 @@
  * on the very same tip: whatever happened to a push, reading the refs again and deciding anew is right.
  */
 import { throwIfAborted } from "../platform/clock.ts";
-import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import type { Control } from "./control.ts";
 import { anchorOf, isRewound, lastLanded, unfinishedPublication } from "./decide.ts";
@@ -23,6 +22,7 @@ import { NO_TIP } from "./messages.ts";
 import { publish, rollForward } from "./publish.ts";
 import { createRetry } from "./push.ts";
 import type { Verdict } from "./result.ts";
+import { branchRewound } from "./rewound.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 interface Judged {
@@ -70,7 +70,7 @@ export async function landTickets(
     const contains = (commit: Oid, ancestor: Oid) =>
       options.workshop.contains(commit, ancestor, signal);
     if (await isRewound(snapshot, control, landed, contains)) {
-      throw rewound(queue, snapshot, anchorOf(control, landed)!);
+      throw branchRewound(queue, snapshot, anchorOf(control, landed)!);
     }
     const number = snapshot.next;
     held.setControl({ ...control, confirmed: number === 0 ? null : number - 1 });
@@ -138,23 +138,6 @@ async function reread(
     const snapshot = await readSnapshot(queue, signal);
     return await held.observe(snapshot) ? snapshot : null;
   });
-}
-
-function rewound(queue: Queue, snapshot: Snapshot, anchor: Oid): AgentqError {
-  const branch = JSON.stringify(queue.names.branchName);
-  return new AgentqError(
-    "branch-rewound",
-    snapshot.tip === null
-      ? `branch ${branch} is gone, and with it ${anchor}, which the queue landed`
-      : `branch ${branch} is at ${snapshot.tip} and no longer contains ${anchor}, which the queue landed`,
-    {
-      hint: snapshot.tip === null
-        ? `Restore the branch: git push REMOTE ${anchor}:${queue.names.branch}. Until then nothing lands.`
-        : `If that was meant, go on with: agentq resume --accept-tip ${snapshot.tip}; ` +
-          "else restore the branch. Until then nothing lands.",
-      details: { branch: queue.names.branchName, tip: snapshot.tip, landed: anchor },
-    },
-  );
 }
 
 /** Our own publication moved the branch and nothing else: the origin stopped half-way through it. */

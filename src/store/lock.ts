@@ -77,8 +77,9 @@ function recover(platform: StorePlatform, observed: ObservedLock): boolean {
   }
 }
 
-function locked(
-  wait: LockWait,
+/** The error of a lock that was waited for; `lock` null where nobody was seen to hold it at the end. */
+export function locked(
+  wait: Pick<LockWait, "root" | "timeoutMs">,
   path: string,
   lock: ObservedLock | null,
   liveness: string,

@@ -3,23 +3,11 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { named } from "./harness/doctor.ts";
 import { checkLaws } from "./harness/laws.ts";
 import { allRefs, makeOrigin, refOf, setHook } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
 import { overBoth } from "./harness/transports.ts";
-
-interface Check {
-  name: string;
-  status: string;
-  message: string;
-  hint: string | null;
-}
-
-const named = (checks: Check[], name: string): Check => {
-  const found = checks.find((one) => one.name === name);
-  assert.ok(found, `no check ${name}`);
-  return found;
-};
 
 overBoth("doctor finds a good origin good, and leaves the queue as it was", async (make) => {
   const origin = make();

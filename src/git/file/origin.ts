@@ -73,6 +73,10 @@ export function openFileOrigin(
           "Push as its owner, or let its files be shared: git config core.sharedRepository group there.",
       };
     },
+    async leftLocks(refs, signal) {
+      const { leftLocks } = await import("./left-locks.ts");
+      return await leftLocks(repository.commonDir, refs, signal ? { signal } : {});
+    },
     readCommits(oids, signal) {
       return attempt(() => {
         throwIfAborted(signal);
