@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
@@ -512,6 +512,30 @@ describe("a Redis server that misbehaves", () => {
     const plain = open(`redis://localhost:${tlsPort}?timeout=2000`);
     await assert.rejects(plain, { code: "backend-unreachable", hint: /rediss:/ });
     await server.kill();
+
+    const strictPort = await freePort();
+    const strict = await startRedis({
+      config: [
+        `tls-port ${strictPort}`,
+        `tls-cert-file ${dir}/server.pem`,
+        `tls-key-file ${dir}/server.key`,
+        `tls-ca-cert-file ${dir}/ca.pem`,
+        "tls-auth-clients yes",
+      ],
+    });
+    const url = `rediss://localhost:${strictPort}?${ca}&timeout=5000`;
+    for (const client of ["", `&cert=${dir}/other.pem&key=${dir}/other.key`]) {
+      await assert.rejects(open(url + client), (error) => {
+        assert.ok(error instanceof AgentqError && error.code === "backend-denied", String(error));
+        assert.match(error.message, /client/);
+        assert.match(error.hint, /cert=FILE&key=FILE/);
+        return true;
+      });
+    }
+    const known = await open(`${url}&cert=${dir}/server.pem&key=${dir}/server.key`);
+    assert.deepEqual(await known.list(), []);
+    await known.close();
+    await strict.kill();
   });
 
   test("a server that speaks no TLS is a mistake of the address, early", LONG, async () => {
@@ -646,26 +670,58 @@ describe("the address of a Redis", () => {
       assert.equal(parseRedisUrl(`redis://h?timeout=${timeout}`, {}).timeoutMs, timeout);
     }
   });
-  test("refuses files for TLS that are no PEM, and those that nothing would use", () => {
+  test("refuses files for TLS that can't be used, and those that nothing would use", () => {
     const dir = tempDir();
+    const openssl = (...args: string[]) => {
+      const run = spawnSync("openssl", args, { cwd: dir });
+      assert.equal(run.status, 0, String(run.stderr));
+    };
     const file = (name: string, text: string) => {
       writeFileSync(join(dir, name), text);
       return join(dir, name);
     };
-    const pem = (kind: string) => `-----BEGIN ${kind}-----\nAA==\n-----END ${kind}-----\n`;
-    const certificate = file("cert.pem", `words before it\n${pem("CERTIFICATE")}`);
-    const key = file("key.pem", pem("EC PRIVATE KEY"));
-    const cut = file("cut.pem", "-----BEGIN CERTIFICATE-----\nAA==\n");
-    const der = file("der", "0\x82\x01");
+    for (const name of ["mine", "other"]) {
+      openssl(
+        ...["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"],
+        ...["-keyout", `${name}.key`, "-out", `${name}.pem`],
+      );
+    }
+    openssl("pkey", "-in", "mine.key", "-aes128", "-passout", "pass:x", "-out", "locked.key");
+    openssl("x509", "-in", "mine.pem", "-outform", "der", "-out", "der");
+    const [mine, secret] = ["mine.pem", "mine.key"].map((name) =>
+      readFileSync(join(dir, name), "utf8")
+    ) as [string, string];
+    const certificate = file("cert.pem", `words before it\n${mine}`);
+    const [key, other] = [join(dir, "mine.key"), join(dir, "other.key")];
+    const [der, locked] = [join(dir, "der"), join(dir, "locked.key")];
+    const cut = file("cut.pem", mine.slice(0, 200));
+    const odd = file("odd.pem", mine.replace(/\n[^-][^]*\n-/, "\nAA==\n-"));
     const empty = file("empty", "");
-    const wrong = [`ca=${der}`, `ca=${empty}`, `ca=${key}`, `ca=${cut}`, `cert=${key}`];
-    for (const option of [...wrong, `key=${certificate}`, `ca=${certificate}&key=${der}`]) {
-      const message = new RegExp(option.split("=").at(-1)!);
-      const parse = () => parseRedisUrl(`rediss://h?${option}`, {});
-      assert.throws(parse, { code: "config-invalid", message }, option);
+    for (
+      const [options, message] of [
+        ...[der, empty, key, cut].map((ca) => [`ca=${ca}`, "holds no certificate in PEM"]),
+        [`ca=${odd}`, "can't be read"],
+        [`cert=${key}&key=${key}`, "holds no certificate in PEM"],
+        [`cert=${certificate}&key=${certificate}`, "holds no private key in PEM"],
+        [`cert=${certificate}&key=${locked}`, "encrypted"],
+        [`cert=${certificate}&key=${other}`, "holds another private key"],
+        [`cert=${certificate}`, "holds no private key"],
+        [`key=${key}`, "there is a key without cert"],
+      ] as [string, string][]
+    ) {
+      const parse = () => parseRedisUrl(`rediss://h?${options}`, {});
+      assert.throws(parse, (error) => {
+        assert.ok(error instanceof AgentqError && error.code === "config-invalid", String(error));
+        assert.ok(error.message.includes(message), `${options}: ${error.message}`);
+        const path = options.split("=").at(-1)!;
+        assert.ok(message.includes("without") || error.message.includes(path), error.message);
+        return true;
+      }, options);
     }
     const all = `ca=${certificate}&cert=${certificate}&key=${key}`;
     assert.match(parseRedisUrl(`rediss://h?${all}`, {}).tls!.key!, /PRIVATE/);
+    const both = file("both.pem", mine + secret);
+    assert.match(parseRedisUrl(`rediss://h?cert=${both}`, {}).tls!.key!, /PRIVATE/);
     for (const option of [`ca=${certificate}`, "servername=x", `key=${key}`]) {
       const parse = () => parseRedisUrl(`redis://h?${option}`, {});
       assert.throws(parse, { code: "config-invalid", hint: /rediss:/ }, option);

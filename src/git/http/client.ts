@@ -17,7 +17,8 @@ import { AgentqError, isAgentqError } from "../../errors.ts";
 import { abortReason, throwIfAborted } from "../../platform/clock.ts";
 import { bodyOf, decoded, readHead } from "./answer.ts";
 import { send } from "./send.ts";
-import { type Connection, socketError } from "./socket.ts";
+import type { Connection } from "./socket.ts";
+import { socketError } from "./socket-error.ts";
 
 export interface HttpRequest {
   readonly method: "GET" | "POST";

@@ -4,7 +4,7 @@ import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";
 import type { GitConfig } from "../config.ts";
 import { basic } from "./credentials.ts";
-import { httpSettings, portOf, proxyFor, tlsSettings } from "./settings.ts";
+import { httpSettings, portOf, proxyFor } from "./settings.ts";
 import {
   type Connection,
   connection,
@@ -13,6 +13,7 @@ import {
   type SocketLimits,
   startTls,
 } from "./socket.ts";
+import { tlsSettings } from "./tls-settings.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -35,19 +36,19 @@ export function connector(
     const proxy = proxyFor(url, settings, env, ofRemote);
     const secure = url.protocol === "https:";
     const where = url.host;
+    // Before anything is opened: what is wrong with them needs no server.
+    const tls = secure || proxy?.url.protocol === "https:" ? tlsSettings(settings, env) : null;
     if (proxy === null) {
       const host = bare(url.hostname);
       const plain = await connectTcp(host, portOf(url), where, limits);
-      const socket = secure
-        ? await startTls(plain, host, where, tlsSettings(settings, env), limits)
-        : plain;
+      const socket = tls ? await startTls(plain, host, where, tls, limits) : plain;
       return { connection: connection(socket, where, limits), proxied: null };
     }
     const proxyName = `the proxy ${proxy.url.host}`;
     const proxyHost = bare(proxy.url.hostname);
     const plain = await connectTcp(proxyHost, portOf(proxy.url), proxyName, limits);
     const toProxy = proxy.url.protocol === "https:"
-      ? await startTls(plain, proxyHost, proxyName, tlsSettings(settings, env), limits)
+      ? await startTls(plain, proxyHost, proxyName, tls!, limits)
       : plain;
     const authorization: Record<string, string> = proxy.login === null
       ? {}
@@ -60,7 +61,7 @@ export function connector(
       .map(([name, value]) => `${name}: ${value}\r\n`).join("");
     await tunnel(toProxy, `CONNECT ${target} HTTP/1.1\r\n${head}\r\n`, proxyName, limits);
     const host = bare(url.hostname);
-    const socket = await startTls(toProxy, host, where, tlsSettings(settings, env), limits);
+    const socket = await startTls(toProxy, host, where, tls!, limits);
     return { connection: connection(socket, where, limits), proxied: null };
   };
 }

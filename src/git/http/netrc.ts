@@ -20,9 +20,7 @@ export function netrcCredential(
 
 /** The entry for a host in the format of ~/.netrc; `user` narrows it when not empty. */
 export function parseNetrc(text: string, host: string, user: string): Credential | null {
-  // Macros run to the next empty line and hold no entries.
-  const plain = text.replace(/^macdef\b[\s\S]*?(\n\s*\n|$)/gm, "").replace(/^\s*#.*$/gm, "");
-  const words = plain.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
+  const words = wordsOf(text);
   const unquote = (word = "") =>
     word.startsWith('"') ? word.slice(1, -1).replace(/\\(.)/g, "$1") : word;
   let fits = false;
@@ -55,3 +53,27 @@ export function parseNetrc(text: string, host: string, user: string): Credential
   }
   return result();
 }
+
+/** What stands there beside comments and macros: these (`macdef NAME`) run to the next empty line. */
+function wordsOf(text: string): string[] {
+  const words: string[] = [];
+  let inMacro = false;
+  for (const line of text.split("\n")) {
+    if (inMacro) {
+      inMacro = line.trim() !== "";
+      continue;
+    }
+    if (/^\s*#/.test(line)) continue;
+    const found = line.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? [];
+    // A value may be that word too.
+    const macro = found.findIndex((word, at) =>
+      word === "macdef" && !VALUED.test([...words, ...found.slice(0, at)].at(-1) ?? "")
+    );
+    inMacro = macro >= 0;
+    words.push(...(inMacro ? found.slice(0, macro) : found));
+  }
+  return words;
+}
+
+/** Words with a value behind them. */
+const VALUED = /^(machine|login|password|account)$/;

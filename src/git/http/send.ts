@@ -2,7 +2,8 @@
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../../errors.ts";
 import type { HttpRequest } from "./client.ts";
-import { type Connection, socketError } from "./socket.ts";
+import type { Connection } from "./socket.ts";
+import { socketError } from "./socket-error.ts";
 
 /** True for what can't stand in a header. */
 export const hasControl = (text: string) => /[\x00-\x08\x0a-\x1f\x7f]/.test(text);

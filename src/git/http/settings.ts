@@ -1,12 +1,8 @@
 /** `http.*` settings for one url: `http.<url>.<key>` where it fits best, else `http.<key>`. */
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { AgentqError } from "../../errors.ts";
 import { parseBoolean, parseInteger } from "../config-file.ts";
 import type { GitConfig } from "../config.ts";
-import { expandHome } from "../config-sources.ts";
 import { urlDecoded } from "../url-decode.ts";
-import type { TlsSettings } from "./socket.ts";
 import { urlMatchRank } from "./url-match.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -79,66 +75,6 @@ export function lowSpeed(
   if (seconds === 0 || seconds > 86_400) return null;
   const limit = number("GIT_HTTP_LOW_SPEED_LIMIT", "lowSpeedLimit");
   return { idleMs: seconds * 1000, minBytes: Math.max(1, limit * seconds) };
-}
-
-/** Where systems keep the authorities they trust. */
-const SYSTEM_BUNDLES = [
-  "/etc/ssl/certs/ca-certificates.crt",
-  "/etc/pki/tls/certs/ca-bundle.crt",
-  "/etc/ssl/cert.pem",
-];
-
-/** Trust and client certificate. @throws `config-invalid` for a file that can't be read */
-export function tlsSettings(settings: HttpSettings, env: Env): TlsSettings {
-  const file = (path: string, key: string) => {
-    try {
-      return readFileSync(expandHome(path, env));
-    } catch (cause) {
-      const code = (cause as { code?: string }).code;
-      throw new AgentqError(
-        "config-invalid",
-        `${key} names ${path}, which can't be read (${code || cause}).`,
-        {
-          cause,
-        },
-      );
-    }
-  };
-  const named = env.GIT_SSL_CAINFO ?? settings.get("sslCAInfo") ?? env.SSL_CERT_FILE;
-  const bundle = named ?? SYSTEM_BUNDLES.find((path) => existsSync(path));
-  // Known to Node programs beside the system's own; a list that is named stands for itself.
-  const extra = named === undefined ? env.NODE_EXTRA_CA_CERTS : undefined;
-  const directory = env.GIT_SSL_CAPATH ?? settings.get("sslCAPath");
-  const authorities = [bundle, extra, ...certificatesIn(directory, env)]
-    .filter((path) => path !== undefined && path !== "");
-  const off = env.GIT_SSL_NO_VERIFY;
-  const verify = off !== undefined && parseBoolean(off) !== false && off !== ""
-    ? false
-    : settings.boolean("sslVerify", true);
-  const cert = env.GIT_SSL_CERT ?? settings.get("sslCert");
-  const key = env.GIT_SSL_KEY ?? settings.get("sslKey") ?? cert;
-  return {
-    verify,
-    ...(authorities.length > 0 && verify
-      ? { ca: authorities.map((path) => file(path!, "the list of certificate authorities")) }
-      : {}),
-    ...(cert ? { cert: file(cert, "http.sslCert"), key: file(key!, "http.sslKey") } : {}),
-  };
-}
-
-/** The files of a directory of authorities, `http.sslCAPath`. */
-function certificatesIn(directory: string | null, env: Env): string[] {
-  if (!directory) return [];
-  const path = expandHome(directory, env);
-  try {
-    return readdirSync(path).map((name) => join(path, name)).filter((name) => {
-      const stat = statSync(name, { throwIfNoEntry: false });
-      return stat?.isFile() === true;
-    });
-  } catch (cause) {
-    const code = (cause as { code?: string }).code;
-    throw new AgentqError("config-invalid", `http.sslCAPath can't be read (${code}).`, { cause });
-  }
 }
 
 export interface Proxy {

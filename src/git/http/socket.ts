@@ -7,7 +7,7 @@ import net from "node:net";
 import tls from "node:tls";
 import { AgentqError } from "../../errors.ts";
 import { abortReason } from "../../platform/clock.ts";
-import { whyUnreachable } from "../unreachable.ts";
+import { socketError } from "./socket-error.ts";
 
 export interface SocketLimits {
   readonly connectMs: number;
@@ -47,25 +47,6 @@ export interface Connection {
   destroy(error?: Error): void;
 }
 
-const CERTIFICATE = /CERT|SIGNATURE|ISSUER|ALTNAME|SSL|TLS|VERIFY/;
-
-/** A socket's error as a typed one. `where` names the server without credentials. */
-export function socketError(cause: unknown, where: string, handshaking = false): AgentqError {
-  if (cause instanceof AgentqError) return cause;
-  const code = (cause as { code?: string }).code ?? "";
-  const words = cause instanceof Error ? cause.message : String(cause);
-  if (CERTIFICATE.test(code) || (handshaking && !/^E[A-Z]+$/.test(code))) {
-    return new AgentqError("tls-error", `No trusted connection to ${where}: ${words}.`, {
-      cause,
-      details: { errno: code },
-    });
-  }
-  return new AgentqError("origin-unreachable", `Can't reach ${where}: ${whyUnreachable(cause)}.`, {
-    cause,
-    details: { errno: code },
-  });
-}
-
 /** Opens a TCP connection. */
 export function connectTcp(
   host: string,
@@ -88,15 +69,26 @@ export function startTls(
   limits: ConnectLimits,
 ): Promise<tls.TLSSocket> {
   return new Promise((resolve, reject) => {
-    const secure = tls.connect({
-      socket,
-      ...(net.isIP(host) ? { host } : { servername: host, host }),
-      ALPNProtocols: ["http/1.1"],
-      rejectUnauthorized: settings.verify,
-      ...(settings.ca ? { ca: [...settings.ca] } : {}),
-      ...(settings.cert ? { cert: settings.cert } : {}),
-      ...(settings.key ? { key: settings.key } : {}),
-    });
+    let secure: tls.TLSSocket;
+    try {
+      secure = tls.connect({
+        socket,
+        ...(net.isIP(host) ? { host } : { servername: host, host }),
+        ALPNProtocols: ["http/1.1"],
+        rejectUnauthorized: settings.verify,
+        ...(settings.ca ? { ca: [...settings.ca] } : {}),
+        ...(settings.cert ? { cert: settings.cert } : {}),
+        ...(settings.key ? { key: settings.key } : {}),
+      });
+    } catch (cause) {
+      socket.destroy();
+      const words = cause instanceof Error ? cause.message : String(cause);
+      throw new AgentqError(
+        "config-invalid",
+        `The TLS files for ${where} (http.sslCAInfo, http.sslCert, http.sslKey) can't be used: ${words}.`,
+        { cause },
+      );
+    }
     settleConnect(secure, "secureConnect", where, limits, true, resolve, (error) => {
       // Destroying the outer one doesn't end the inner one under every runtime.
       socket.destroy();

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { tempDir, write } from "../../helpers/git.ts";
 
-function openssl(dir: string, ...args: string[]): void {
+export function openssl(dir: string, ...args: string[]): void {
   const run = spawnSync("openssl", args, { cwd: dir });
   assert.equal(run.status, 0, run.stderr?.toString());
 }

@@ -222,6 +222,22 @@ test("parseNetrc() reads what curl reads", () => {
   assert.equal(parseNetrc("machine a login x", "a", ""), null);
 });
 
+test("parseNetrc() passes over macros whole, up to an empty line", () => {
+  const body =
+    "quote site machine a login bad password bad\nmachine a login worse password worse\n";
+  const entry = "machine a login x password 1\n";
+  const right = { username: "x", password: "1" };
+  for (const end of ["\n", "  \t\n", "\r\n"]) {
+    assert.deepEqual(parseNetrc(`macdef init\n${body}${end}${entry}`, "a", ""), right);
+    const before = "machine b login b password b macdef init\n";
+    assert.deepEqual(parseNetrc(`${before}${body}${end}${entry}`, "a", ""), right);
+  }
+  assert.equal(parseNetrc(`macdef init\n${body}`, "a", ""), null);
+  const odd = "machine a login macdef password macdef\nmachine b login y password 2\n";
+  assert.deepEqual(parseNetrc(odd, "a", ""), { username: "macdef", password: "macdef" });
+  assert.deepEqual(parseNetrc(odd, "b", ""), { username: "y", password: "2" });
+});
+
 test("a stop is obeyed while a handshake or a proxy is waited for", async () => {
   const sockets = new Set<net.Socket>();
   let accepted: () => void = () => {};

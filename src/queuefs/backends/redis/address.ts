@@ -16,6 +16,12 @@
 import { readFileSync } from "node:fs";
 import * as z from "zod/mini";
 import { AgentqError } from "../../../errors.ts";
+import {
+  checkAuthorities,
+  checkClientCertificate,
+  hasPrivateKey,
+  type TlsFile,
+} from "../../../platform/tls-files.ts";
 
 export interface RedisAddress {
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
@@ -121,30 +127,40 @@ function parseHost(text: string): { host: string; port: number } {
 const TLS_OPTIONS = ["ca", "cert", "key", "servername"] as const;
 
 function readTls(options: z.infer<typeof optionsSchema>): NonNullable<RedisAddress["tls"]> {
-  const { ca, cert, key, servername } = options;
+  const { servername } = options;
+  const ca = tlsFile("ca", options.ca);
+  const cert = tlsFile("cert", options.cert);
+  // Both may be in one file.
+  const key = tlsFile("key", options.key) ?? cert;
+  if (ca !== null) checkAuthorities(ca);
+  if (cert !== null && key !== null) {
+    if (options.key === undefined && !hasPrivateKey(cert.data)) {
+      throw withoutOther(
+        `cert names ${cert.path}, which holds no private key, and there is no key`,
+      );
+    }
+    checkClientCertificate(cert, key);
+  } else if (key !== null) throw withoutOther("there is a key without cert, its certificate");
+  const text = (file: TlsFile) => file.data.toString("utf8");
   return {
-    ...(ca === undefined ? {} : { ca: readPem(ca, "CERTIFICATE") }),
-    ...(cert === undefined ? {} : { cert: readPem(cert, "CERTIFICATE") }),
-    ...(key === undefined ? {} : { key: readPem(key, "PRIVATE KEY") }),
+    ...(ca === null ? {} : { ca: text(ca) }),
+    ...(cert === null || key === null ? {} : { cert: text(cert), key: text(key) }),
     ...(servername === undefined ? {} : { servername }),
   };
 }
 
-/** TLS libraries pass over what is no PEM in silence, and then trust nothing, or whom the system trusts. */
-function readPem(path: string, kind: string): string {
-  let text: string;
+function tlsFile(name: string, path: string | undefined): TlsFile | null {
+  if (path === undefined) return null;
   try {
-    text = readFileSync(path, "utf8");
+    return { setting: `the Redis URL's ${name}`, path, data: readFileSync(path) };
   } catch (cause) {
     throw new AgentqError("io-error", `${path}: ${(cause as Error).message}`, { cause });
   }
-  const begin = `-----BEGIN (?:[A-Z0-9]+ )*${kind}-----`;
-  const end = `-----END (?:[A-Z0-9]+ )*${kind}-----`;
-  if (new RegExp(`${begin}\\s[\\s\\S]*${end}`).test(text)) return text;
-  throw new AgentqError("config-invalid", `${path} holds no ${kind} in PEM`, {
-    hint:
-      "ca, cert and key name files in PEM: openssl x509 -inform DER (or pkey) turns others into it.",
-    details: { path },
+}
+
+function withoutOther(problem: string): AgentqError {
+  return new AgentqError("config-invalid", `the Redis URL can't be used: ${problem}`, {
+    hint: "Name both: cert=FILE&key=FILE, or one file with both by cert.",
   });
 }
 

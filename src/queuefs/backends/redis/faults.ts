@@ -1,5 +1,6 @@
 /** What Redis and its client answer, as agentq's errors. */
 import { AgentqError, type ErrorCode } from "../../../errors.ts";
+import { clientCertificateRefusal } from "../../../platform/tls-files.ts";
 import { noQueue } from "../shared.ts";
 
 /** Answers that say that nothing was executed and that waiting may help. */
@@ -136,6 +137,13 @@ function isTls(error: Error): boolean {
 export function connectFault(error: Error | null, label: string, timeoutMs: number): AgentqError {
   const mistake = error === null ? null : mistakeOf(error, label);
   if (mistake !== null) return mistake;
+  const refusal = error === null ? null : clientCertificateRefusal(error);
+  if (refusal !== null) {
+    return new AgentqError("backend-denied", `${label}: no TLS with the server: ${refusal}`, {
+      cause: error,
+      hint: "Name the client's certificate and its key with ?cert=FILE&key=FILE.",
+    });
+  }
   if (error !== null && isTls(error)) {
     return new AgentqError(
       "backend-denied",
