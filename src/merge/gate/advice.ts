@@ -22,6 +22,7 @@ import { holders } from "./holders.ts";
 import type { Loss } from "./loss.ts";
 import type { JudgedLoss } from "./merge.ts";
 import { menders, type Said, type Scope } from "./mend.ts";
+import { renameEdits } from "./rename-edits.ts";
 import { renamesBack } from "./renames-back.ts";
 import { removal } from "./removal.ts";
 
@@ -56,7 +57,7 @@ function advise(scope: Scope, losses: readonly StandingLoss[]): string[] {
   const mend = menders(scope);
   const others = losses.filter(({ loss }) => loss.kind !== "markers");
   const back = others.filter(({ loss }) => loss.kind === "back").map(({ judged }) => judged);
-  const { moves, twins } = renamesBack(draft, back);
+  const { moves, files, twins } = renamesBack(draft, back);
   for (const { from, to, parent } of moves) {
     const why = `${label(parent)} renamed it, and what is in it stands under the old name`;
     add(advice, [why, moveFile(from, to, draft.hasDirectory)]);
@@ -66,7 +67,19 @@ function advise(scope: Scope, losses: readonly StandingLoss[]): string[] {
       draft.put(to + path.slice(from.length), version);
     }
   }
+  // Where merging paired both names, the loss is known under the new one, and judged by what it was before.
+  const paired = new Set(
+    others.filter(({ judged }) => judged.scene.base.mode !== 0).map(({ judged }) => judged.path),
+  );
+  const told = new Set<string>();
+  for (const file of files) {
+    const said = paired.has(file.to) ? null : renameEdits(scope, file);
+    if (!said) continue;
+    add(advice, said);
+    told.add(file.to);
+  }
   for (const { judged, loss } of others.slice(0, JUDGED)) {
+    if (told.has(judged.path)) continue;
     // What is known was judged by the merge's own tree.
     const now = draft.tree === tree ? loss : mend.judge(judged);
     if (now === null) continue;

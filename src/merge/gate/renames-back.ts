@@ -2,7 +2,7 @@
 import type { Oid } from "../../git/types.ts";
 import { directoryOf, type Version } from "../entry.ts";
 import type { Draft } from "./draft.ts";
-import type { JudgedLoss } from "./merge.ts";
+import type { JudgedLoss, Scene } from "./merge.ts";
 import { moves as findMoves } from "./moved.ts";
 import { type Difference, treePaths } from "../tree-paths.ts";
 
@@ -10,6 +10,11 @@ export interface Move {
   readonly from: string;
   readonly to: string;
   readonly parent: 0 | 1 | 2;
+}
+
+/** One file's move. */
+export interface FileMove extends Move {
+  readonly scene: Scene;
 }
 
 /** So many files are compared with others (and with eight times as many) by what they have in common; more only if equal. */
@@ -22,9 +27,9 @@ const COMPARED = 64;
 export function renamesBack(
   draft: Draft,
   losses: readonly JudgedLoss[],
-): { moves: Move[]; twins: Map<string, string> } {
+): { moves: Move[]; files: FileMove[]; twins: Map<string, string> } {
   const twins = new Map<string, string>();
-  if (losses.length === 0) return { moves: [], twins };
+  if (losses.length === 0) return { moves: [], files: [], twins };
   const { db, merged, trees } = losses[0]!.scene;
   draft.copyTo(db);
   const lookup = treePaths(db);
@@ -34,25 +39,29 @@ export function renamesBack(
   const added = trees.map((tree) => placesOf(newIn(merged.baseTree, tree)));
   const find = findMoves(db);
   const taken = new Set<string>();
-  const files: Move[] = [];
-  for (const [i, { path: from, parent, scene: { base } }] of losses.entries()) {
+  const files: FileMove[] = [];
+  for (const [i, { path: from, parent, scene }] of losses.entries()) {
     const now = draft.at(from);
     const search = ({ all, byOid }: Places, version: Version): string | undefined => {
       const isFree = (path: string): boolean => all !== missing.all || !taken.has(path);
-      const equal = [version.oid, base.oid].flatMap((oid) => byOid.get(oid) ?? []).filter(isFree);
+      const equal = [version.oid, scene.base.oid].flatMap((oid) => byOid.get(oid) ?? []).filter(
+        isFree,
+      );
       // Of those with equal content the one whose name is most alike.
       equal.sort((a, b) => alike(from, b) - alike(from, a));
       const isCompared = i < COMPARED && all.length < COMPARED * 8;
       return equal[0] ?? (isCompared ? find(version, all, isFree)?.path : undefined);
     };
     const to = search(missing, now);
-    const twin = to === undefined && parent !== 0 ? search(added[parent - 1]!, base) : undefined;
+    const twin = to === undefined && parent !== 0
+      ? search(added[parent - 1]!, scene.base)
+      : undefined;
     if (twin !== undefined) twins.set(from, twin);
     if (to === undefined) continue;
     taken.add(to);
-    files.push({ from, to, parent });
+    files.push({ from, to, parent, scene });
   }
-  return { moves: byDirectory(draft, files), twins };
+  return { moves: byDirectory(draft, files), files, twins };
 }
 
 interface Places {
@@ -94,7 +103,7 @@ function byDirectory(draft: Draft, files: readonly Move[]): Move[] {
       for (const path of below) done.add(path);
       moves.push(best);
     } else {
-      moves.push(file);
+      moves.push({ from: file.from, to: file.to, parent: file.parent });
     }
   }
   return moves;

@@ -130,6 +130,26 @@ describe("a rename that the merge undid", () => {
     );
   });
 
+  test("with an edit lost of a file that the candidate left alone", () => {
+    const dir = apart(
+      { "d/one": plan(), "d/two": plan(HIS), "d/run": plan({}, 9) },
+      all(
+        mv("d", "e"),
+        { "e/one": plan(HERS), "e/two": plan({ ...HIS, ...HERS }) },
+        mode("e/run", 0o755),
+      ),
+      { o: "his\n" },
+    );
+    merge(dir, ["-s", "ours"], { "d/two": plan({ ...HIS, 15: "a third of his" }) });
+    mended(dir, {
+      "e/one": plan(HERS),
+      "e/two": plan({ ...HIS, ...HERS, 15: "a third of his" }),
+      "e/run": plan({}, 9),
+      o: "his\n",
+    });
+    assert.ok(lstatSync(join(dir, "e/run")).mode & 0o100);
+  });
+
   test("beside the new name: what the old one has more is brought there first", () => {
     const base = { old: plan(), o: "o\n" };
     const hers = all(mv("old", "new"), { new: plan(HERS) });

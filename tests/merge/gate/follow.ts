@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { git, gitEnv } from "../../helpers/git.ts";
 
-/** Which of two answers is taken, where advice has two. */
-export type Choice = "command" | "drop";
+/** Which of two answers is taken, where advice has two; `keep`: the one that keeps what somebody changed. */
+export type Choice = "command" | "drop" | "keep";
 
 export interface Followed {
   /** Lines of advice that say what to edit, and which file. */
@@ -40,7 +40,9 @@ export function follow(
   for (const line of adviceOf(report)) {
     const advice = line.slice(line.indexOf(": ") + 2);
     const drop = /--drop=(\S+|'.*?'|\$'.*?') keeps/.exec(advice)?.[1];
-    if (drop !== undefined && choice === "drop") {
+    const isKept = choice === "drop" ||
+      choice === "keep" && !advice.includes(" keeps it changed, ");
+    if (drop !== undefined && isKept) {
       followed.drops.push(asShellReads(drop));
       continue;
     }
