@@ -292,6 +292,8 @@ describe("a server that answers pushes with an error status", () => {
         branch: "main",
         by: "doctor",
         push: true,
+        clone: null,
+        contains: () => Promise.reject(new Error("nothing was landed")),
       });
     const push = (await examine(origin)).find(({ name }) => name === "push")!;
     assert.equal(push.status, "fail");
