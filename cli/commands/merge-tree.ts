@@ -45,7 +45,7 @@ function supplyingMerger(context: Context): Merger {
   return async (ours, theirs) => {
     const { openOrigin } = await import("../../src/git/origin.ts");
     const { signal } = context;
-    const origin = await openOrigin(promisor, { repository });
+    const origin = await openOrigin(promisor, { repository, reading: true });
     try {
       return await supplied(
         () => merge(ours, theirs),

@@ -14,6 +14,10 @@ export interface OriginOptions {
   /** Where relative paths count from: the work tree or git directory, else the current directory. */
   readonly base?: string;
   readonly timeouts?: OriginTimeouts;
+  /** Nothing is to be pushed there, so that it may be a remote which git pushes to several places. */
+  readonly reading?: boolean;
+  /** Told in words, once each, what git would remark on while pushing; without it nobody is. */
+  readonly note?: (text: string) => void;
 }
 
 /** Milliseconds. */
@@ -32,7 +36,7 @@ const MAX_LOCAL_HAVES = 256;
 /**
  * Opens an origin by the name of a remote (`origin`) or by url (path, file://, http(s)://, ssh://, user@host:path, git://).
  * Nothing is sent to a server yet.
- * @throws `remote-unknown`, `url-unsupported`, `origin-not-found` (paths), `repository-unsupported`
+ * @throws `remote-unknown`, `url-unsupported`, `origin-not-found` (paths), `repository-unsupported`, `config-invalid`
  */
 export async function openOrigin(
   nameOrUrl: string,
@@ -43,11 +47,11 @@ export async function openOrigin(
   const config: GitConfig = repository?.config ?? options.config ??
     openConfig({ repository: null, env });
   const base = options.base ?? repository?.workTree ?? repository?.gitDir ?? process.cwd();
-  const remote = resolveRemote(config, nameOrUrl, base);
+  const remote = resolveRemote(config, nameOrUrl, base, options.reading);
   // Reading and writing must meet the same refs: the compare-and-swap rests on what was read there.
   const url = remote.pushUrl;
   const printable = redactUrl(url);
-  const location = parseRemoteUrl(url, base);
+  const location = parseRemoteUrl(url, base, env);
   const localHaves = () => repository ? clonesOwnCommits(repository) : [];
   const clone = {
     localHaves,
@@ -57,7 +61,7 @@ export async function openOrigin(
   switch (location.kind) {
     case "file": {
       const { openFileOrigin } = await import("./file/origin.ts");
-      return openFileOrigin(location.path, printable, localHaves);
+      return openFileOrigin(location.path, printable, localHaves, options.note);
     }
     case "http": {
       const { openHttpOrigin } = await import("./http/origin.ts");

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { nodeUrl } from "../platform/builtins.ts";
+import { homeOfUser } from "../platform/users.ts";
 import type { GitConfig } from "./config.ts";
 import { urlDecoded } from "./url-decode.ts";
 import { rewriteUrl } from "./url-rewrite.ts";
@@ -29,25 +30,28 @@ export type RemoteLocation =
 /**
  * The urls behind a remote's name or url, `insteadOf` applied. A bare word that is no remote is a path
  * where something of that name is in `base`, as git takes it.
- * @throws `remote-unknown` for a name the config doesn't have, when it can't be a url or path either
+ * @param reading nothing will be pushed there: how many places a push would go to doesn't matter
+ * @throws `remote-unknown` for a name the config doesn't have, when it can't be a url or path either;
+ * `config-invalid` for a remote that git pushes to several places
  */
 export function resolveRemote(
   config: GitConfig | null,
   nameOrUrl: string,
   base?: string,
+  reading = false,
 ): Remote {
   const rewrite = (url: string, direction: "fetch" | "push") =>
     config ? rewriteUrl(config, url, direction) : url;
   const urls = config?.getAll(`remote.${nameOrUrl}.url`) ?? [];
   const fetch = urls[0];
   if (fetch !== undefined) {
-    const push = config!.getAll(`remote.${nameOrUrl}.pushurl`)[0];
-    return {
-      name: nameOrUrl,
-      fetchUrl: rewrite(fetch, "fetch"),
-      // pushInsteadOf doesn't apply to an explicit pushurl.
-      pushUrl: push === undefined ? rewrite(fetch, "push") : rewrite(push, "fetch"),
-    };
+    const explicit = config!.getAll(`remote.${nameOrUrl}.pushurl`);
+    // pushInsteadOf doesn't apply to an explicit pushurl.
+    const pushed = explicit.length > 0
+      ? explicit.map((url) => rewrite(url, "fetch"))
+      : urls.map((url) => rewrite(url, "push"));
+    if (!reading) refuseSeveral(nameOrUrl, explicit.length > 0 ? "pushurl" : "url", pushed);
+    return { name: nameOrUrl, fetchUrl: rewrite(fetch, "fetch"), pushUrl: pushed[0]! };
   }
   const isWord = !/[/\\:]/.test(nameOrUrl) && nameOrUrl !== "." && nameOrUrl !== "..";
   const isPath = () => base !== undefined && existsSync(resolve(base, nameOrUrl));
@@ -67,11 +71,32 @@ export function resolveRemote(
   };
 }
 
+/** Git pushes to each of them. A queue that moved in one place only would be another one in the next. */
+function refuseSeveral(name: string, key: "url" | "pushurl", urls: readonly string[]): void {
+  const places = new Set(urls).size;
+  if (places < 2) return;
+  throw new AgentqError(
+    "config-invalid",
+    `Git pushes to ${places} places for the remote ${JSON.stringify(name)} ` +
+      `(remote.${name}.${key}), and a queue has one: no compare-and-swap spans several.`,
+    {
+      hint:
+        "Name the queue's origin with --remote URL, or for good with: git config agentq.remote URL. " +
+        "Let a hook there push on to the others.",
+      details: { remote: name, urls: [...new Set(urls)].map(redactUrl) },
+    },
+  );
+}
+
 /**
  * What kind of origin a url names, as git reads it. `base` is where relative paths count from.
  * @throws `url-unsupported`
  */
-export function parseRemoteUrl(url: string, base: string): RemoteLocation {
+export function parseRemoteUrl(
+  url: string,
+  base: string,
+  env: Readonly<Record<string, string | undefined>> = process.env,
+): RemoteLocation {
   if (url.includes("\0") || url.includes("\n")) {
     throw new AgentqError("url-unsupported", "The remote's url has a NUL or newline in it.");
   }
@@ -80,7 +105,7 @@ export function parseRemoteUrl(url: string, base: string): RemoteLocation {
     const colon = url.indexOf(":");
     const slash = url.indexOf("/");
     const scp = colon > 0 && (slash < 0 || colon < slash);
-    if (!scp || isAbsolute(url)) return { kind: "file", path: resolve(base, url) };
+    if (!scp || isAbsolute(url)) return { kind: "file", path: resolve(base, atHome(url, env)) };
     if (url.slice(colon).startsWith("::")) {
       throw unsupported(url, "remote helpers are not supported");
     }
@@ -149,6 +174,18 @@ function checkedSsh(
     throw unsupported(url, "its path is malformed");
   }
   return location;
+}
+
+/** A path that begins with a tilde lies in somebody's home directory, and nowhere else. */
+function atHome(path: string, env: Readonly<Record<string, string | undefined>>): string {
+  const [tilde, user] = /^~([^/]*)/.exec(path) ?? [];
+  if (tilde === undefined) return path;
+  const home = user === "" ? env.HOME : homeOfUser(user!);
+  if (home) return home + path.slice(tilde.length);
+  throw unsupported(
+    path,
+    user === "" ? "HOME is not set" : `there is no user ${JSON.stringify(user)} on this machine`,
+  );
 }
 
 function filePath(url: string): string {

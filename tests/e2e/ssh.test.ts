@@ -63,6 +63,13 @@ const ways: Record<string, () => Promise<Way>> = {
     origin.url = `ssh://${sshd.user}@127.0.0.1:${sshd.port}${origin.dir}`;
     return { origin, env: { HOME: sshd.home } };
   },
+  "ssh without a program, one session a login": async () => {
+    const origin = makeOrigin();
+    const sshd = await startSshd({ config: "MaxSessions 1" });
+    stops.push(sshd.stop);
+    origin.url = `ssh://${sshd.user}@127.0.0.1:${sshd.port}${origin.dir}`;
+    return { origin, env: { HOME: sshd.home } };
+  },
   "git://": async () => {
     const origin = makeOrigin();
     const daemon = await startDaemon(dirname(origin.dir));

@@ -4,22 +4,28 @@
  */
 import type { GitConfig } from "../config.ts";
 
-/** Returns a function that says whether a ref is hidden from `service`. */
+/** Returns a function that names the setting which hides a ref from `service`; null: it is to be seen. */
 export function hiddenRefs(
   config: GitConfig,
   service: "uploadpack" | "receive",
-): (ref: string) => boolean {
+): (ref: string) => string | null {
+  const names = new Map([
+    ["transfer.hiderefs", "transfer.hideRefs"],
+    [`${service}.hiderefs`, `${service}.hideRefs`],
+  ]);
   const rules = config.entries()
-    .filter(({ key }) => key === "transfer.hiderefs" || key === `${service}.hiderefs`)
-    .map(({ value }) => (value ?? "").replace(/\/+$/, ""))
-    .filter((rule) => rule !== "")
+    .flatMap(({ key, value }) => {
+      const name = names.get(key);
+      const rule = (value ?? "").replace(/\/+$/, "");
+      return name === undefined || rule === "" ? [] : [{ name, rule }];
+    })
     .reverse();
   return (ref) => {
-    for (const rule of rules) {
+    for (const { name, rule } of rules) {
       // `^` means the full name; without namespaces every name is a full one.
       const prefix = rule.replace(/^!?\^?/, "");
-      if (ref === prefix || ref.startsWith(`${prefix}/`)) return !rule.startsWith("!");
+      if (ref === prefix || ref.startsWith(`${prefix}/`)) return rule.startsWith("!") ? null : name;
     }
-    return false;
+    return null;
   };
 }

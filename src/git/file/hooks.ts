@@ -2,21 +2,16 @@
  * The origin's hooks, run as git's receive-pack runs them: in the git directory, with GIT_DIR=".", old
  * and new values on standard input or as arguments, their output passed on to whoever pushes.
  *
- * One difference, on purpose: a hook that exists and can't be run refuses the push. Git skips a hook
- * that isn't executable; here it may be the one that guards the branch, on a disk whose modes were lost.
+ * One that isn't executable is none, as with git, and whoever pushes hears of it: it may be the one that
+ * guards the branch, on a disk whose modes were lost. One that is and can't be run refuses the push.
  */
 import { Buffer } from "node:buffer";
-import { accessSync, constants, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { spawnPiped } from "../../platform/spawn-piped.ts";
 import { abortReason } from "../../platform/clock.ts";
+import { hasHook, type HookHost } from "./hook-files.ts";
 
-export interface HookHost {
-  /** The repository's git directory: where hooks run. */
-  readonly gitDir: string;
-  /** `core.hooksPath`, or the `hooks` directory. */
-  readonly hooksDir: string;
-}
+export { hasHook, type HookHost, hooksDirectory } from "./hook-files.ts";
 
 export type HookOutcome =
   | { readonly ran: false }
@@ -53,19 +48,6 @@ const LOCAL_VARIABLES = [
   "GIT_WORK_TREE",
 ];
 
-/** Where hooks are looked for. A relative `core.hooksPath` counts from where hooks run. */
-export function hooksDirectory(gitDir: string, commonDir: string, setting: string | null): string {
-  if (setting === null || setting === "") return join(commonDir, "hooks");
-  const home = process.env.HOME ?? "/";
-  const path = setting === "~" || setting.startsWith("~/") ? home + setting.slice(1) : setting;
-  return resolve(gitDir, path);
-}
-
-/** True when there is a hook of this name, runnable or not. */
-export function hasHook(host: HookHost, name: string): boolean {
-  return statSync(join(host.hooksDir, name), { throwIfNoEntry: false }) !== undefined;
-}
-
 /**
  * Runs a hook, if there is one.
  * @param env added to what git itself would set
@@ -84,11 +66,6 @@ export function runHook(
   if (!hasHook(host, name)) return Promise.resolve({ ran: false });
   const path = join(host.hooksDir, name);
   const refuse = (problem: string): HookOutcome => ({ ran: true, ok: false, output: "", problem });
-  try {
-    accessSync(path, constants.X_OK);
-  } catch {
-    return Promise.resolve(refuse(`hook ${name} exists but is not executable (${path})`));
-  }
   const env: Record<string, string | undefined> = { ...process.env };
   for (const variable of LOCAL_VARIABLES) delete env[variable];
   Object.assign(env, { GIT_DIR: "." }, options.env);

@@ -9,6 +9,7 @@ import { openRepository, type Repository } from "../repository.ts";
 import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
 import { hiddenRefs } from "./hidden-refs.ts";
+import { hooksDirectory, ignoredHooks } from "./hook-files.ts";
 
 /** The places where git looks for the repository that a path names, in its order. */
 const SUFFIXES = ["/.git", "", ".git/.git", ".git"];
@@ -17,15 +18,18 @@ const SUFFIXES = ["/.git", "", ".git/.git", ".git"];
  * Opens the repository at `path`.
  * @param url how the origin is called in messages
  * @param localHaves commits that the clone being fetched into holds whole
+ * @param note told once what git would remark on while pushing
  * @throws `origin-not-found`, `repository-unsupported`
  */
 export function openFileOrigin(
   path: string,
   url: string,
   localHaves: () => readonly Oid[] = () => [],
+  note?: (text: string) => void,
 ): Origin {
   const { repository, looked } = openAt(path, url);
   const { objects } = repository;
+  let noted = false;
 
   /** A directory that is gone (unmounted, moved) may come back, as a server does. */
   function gone(error: unknown): unknown {
@@ -53,7 +57,7 @@ export function openFileOrigin(
         const hidden = hiddenRefs(repository.config, "uploadpack");
         const refs = new Map<string, Oid>();
         for (const { name, oid } of repository.refs.list(...prefixes)) {
-          if (!hidden(name)) refs.set(name, oid);
+          if (hidden(name) === null) refs.set(name, oid);
         }
         return { refs, head: repository.head().branch };
       });
@@ -65,6 +69,8 @@ export function openFileOrigin(
       return found && refs && [...looked.map((at) => ["place", at] as const), ...found, ...refs];
     },
     remark() {
+      const ignored = wordsOnIgnored(repository, url);
+      if (ignored !== null) return ignored;
       if (!leavesForeignFiles(repository)) return null;
       return {
         message:
@@ -100,11 +106,31 @@ export function openFileOrigin(
       }),
     async push(updates, from, options = {}) {
       const { pushToFile } = await import("./push.ts");
+      if (!noted) {
+        noted = true;
+        const ignored = note && wordsOnIgnored(repository, url);
+        if (ignored) note(ignored.message);
+      }
       return await pushToFile(repository, updates, from, options).catch((error) => {
         throw gone(error);
       });
     },
     close: () => repository.close(),
+  };
+}
+
+/** Hooks that don't refuse what they are there to refuse; null: there are none, or `advice.ignoredHook` is off. */
+function wordsOnIgnored(
+  { gitDir, commonDir, config }: Repository,
+  url: string,
+): { message: string; hint: string } | null {
+  if (config.getBoolean("advice.ignoredHook") === false) return null;
+  const hooksDir = hooksDirectory(gitDir, commonDir, config.getPath("core.hooksPath"));
+  const names = ignoredHooks({ gitDir, hooksDir });
+  if (names.length === 0) return null;
+  return {
+    message: `hooks of ${url} are ignored, since they are not executable: ${names.join(", ")}`,
+    hint: `chmod +x in ${hooksDir}, or remove what isn't meant to be run.`,
   };
 }
 

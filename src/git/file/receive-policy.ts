@@ -20,8 +20,8 @@ export interface Refusal {
 }
 
 const HIDDEN = [
-  ["receive", "the origin hides this ref and lets nobody push to it (transfer.hideRefs)"],
-  ["uploadpack", "the origin hides this ref from readers (uploadpack.hideRefs)"],
+  ["receive", "the origin hides this ref and lets nobody push to it"],
+  ["uploadpack", "the origin hides this ref from readers"],
 ] as const;
 
 /** A ref that the origin's settings hide from whoever reads or pushes. */
@@ -31,8 +31,10 @@ export function hiddenUpdate(
 ): Refusal | null {
   for (const [service, reason] of HIDDEN) {
     const hidden = hiddenRefs(config, service);
-    const found = updates.find(({ ref }) => hidden(ref));
-    if (found) return { ref: found.ref, reason };
+    for (const { ref } of updates) {
+      const setting = hidden(ref);
+      if (setting !== null) return { ref, reason: `${reason} (${setting})` };
+    }
   }
   return null;
 }

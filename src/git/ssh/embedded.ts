@@ -3,9 +3,9 @@
  * keys come from the agent and ~/.ssh, nothing is asked of anybody. ~/.ssh/config holds, as far as it goes.
  */
 import type { Buffer } from "node:buffer";
-import { readFileSync } from "node:fs";
 import { homedir, userInfo } from "node:os";
 import { AgentqError } from "../../errors.ts";
+import { nameOfUser } from "../../platform/users.ts";
 import {
   type Channel,
   type Dial,
@@ -151,20 +151,11 @@ function connect(
   });
 }
 
-/** Who runs this: from the list of users, since not every runtime looks there. */
+/** Who runs this. */
 function loginName(env: EmbeddedSshOptions["env"]): string {
-  const named = env.LOGNAME || env.USER;
-  if (named) return named;
-  const uid = String(process.getuid?.() ?? "");
-  try {
-    for (const line of readFileSync("/etc/passwd", "utf8").split("\n")) {
-      const [name, , id] = line.split(":");
-      if (name && id === uid) return name;
-    }
-  } catch {
-    // No such list here.
-  }
-  return userInfo().username;
+  const uid = process.getuid?.();
+  return env.LOGNAME || env.USER || (uid === undefined ? null : nameOfUser(uid)) ||
+    userInfo().username;
 }
 
 /** What was tried to get in. */

@@ -51,6 +51,10 @@ export function sshFault(end: SshEnd): AgentqError {
   });
 }
 
+/** What ssh says itself about a connection that comes to nothing. */
+const OF_SSH =
+  /^(ssh|kex_exchange_identification|ssh_dispatch_run_fatal|client_loop|banner exchange|mux_client_\w+|Connection (reset|refused|timed out)|Unable to negotiate|Received disconnect|Disconnected|Timeout)\b/;
+
 function connectionFault({ name, stderr }: SshEnd, details: Record<string, unknown>): AgentqError {
   if (/REVOKED HOST KEY DETECTED|key has been marked as revoked/i.test(stderr)) {
     return hostKeyRevoked(name, details);
@@ -65,6 +69,14 @@ function connectionFault({ name, stderr }: SshEnd, details: Record<string, unkno
     return notAdmitted(name, details);
   }
   const words = lastWords(stderr);
+  // Ssh's own words for a connection that ended don't count among the last ones; a banner does.
+  if (/^Connection (to .* )?closed/m.test(stderr) && words !== "" && !OF_SSH.test(words)) {
+    return new AgentqError(
+      "origin-unreachable",
+      `${name} closed the connection. It had said: ${JSON.stringify(words)}.`,
+      { details },
+    );
+  }
   const why = words === "" ? "ssh exited 255 without a word" : JSON.stringify(words);
   if (/timed out/i.test(stderr)) {
     return new AgentqError("origin-timeout", `${name} did not accept a connection: ${why}.`, {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import { isAgentqError } from "../../../src/errors.ts";
@@ -8,7 +9,9 @@ import { checkObjectShape, checkTreeEntryName } from "../../../src/git/fsck-obje
 import { FLUSH, pktLine, pktReader, pktText, sideband } from "../../../src/git/pkt-line.ts";
 import { parseRemoteUrl, redactUrl, resolveRemote } from "../../../src/git/remote.ts";
 import { openRepository } from "../../../src/git/repository.ts";
-import { git, makeRepo, tryGit } from "../../helpers/git.ts";
+import { openOrigin } from "../../../src/git/origin.ts";
+import { homeOfUser } from "../../../src/platform/users.ts";
+import { commit, git, makeRepo, tempDir, tryGit } from "../../helpers/git.ts";
 
 async function* chunksOf(data: Uint8Array, sizes: number[]): AsyncGenerator<Uint8Array> {
   for (let at = 0, i = 0; at < data.length; i++) {
@@ -112,6 +115,60 @@ test("urls are read as git reads them", () => {
   ) {
     assert.throws(() => kind(url), (error) => isAgentqError(error, "url-unsupported"), url);
   }
+});
+
+test("a tilde is a home directory, and no directory of that name", () => {
+  const env = { HOME: "/home/me" };
+  const path = (url: string) => parseRemoteUrl(url, "/base", env);
+  assert.deepEqual(path("~/x.git"), { kind: "file", path: "/home/me/x.git" });
+  assert.deepEqual(path("~"), { kind: "file", path: "/home/me" });
+  assert.deepEqual(path("./~/x"), { kind: "file", path: "/base/~/x" });
+  assert.deepEqual(path("file:///~/x"), { kind: "file", path: "/~/x" });
+  assert.deepEqual(path("~root/x"), { kind: "file", path: join(homeOfUser("root")!, "x") });
+  for (const [url, env] of [["~nobody-of-that-name/x", {}], ["~/x", {}]] as const) {
+    const read = () => parseRemoteUrl(url, "/base", env);
+    assert.throws(read, (error) => isAgentqError(error, "url-unsupported"));
+  }
+
+  // The same by git: relative to a directory that has one called `~`, too.
+  const [home, base] = [tempDir(), tempDir()];
+  const work = makeRepo();
+  const first = commit(work, "first");
+  for (const at of [join(home, "x.git"), join(base, "~", "x.git")]) {
+    git("/", "clone", "-q", "--bare", work, at);
+  }
+  git(join(home, "x.git"), "branch", "-m", "main", "at-home");
+  const listed = tryGit(base, ["ls-remote", "~/x.git", "refs/heads/*"], { env: { HOME: home } });
+  assert.equal(listed.stdout, `${first}\trefs/heads/at-home\n`);
+  const found = parseRemoteUrl("~/x.git", base, { HOME: home });
+  assert.deepEqual(found, { kind: "file", path: join(home, "x.git") });
+});
+
+test("a remote that git pushes to several places is no origin for a queue", async () => {
+  const dir = makeRepo();
+  const bare = tempDir();
+  git(bare, "init", "-q", "--bare", ".");
+  for (const name of ["two", "urls", "same", "one"]) git(dir, "remote", "add", name, bare);
+  git(dir, "config", "--add", "remote.two.pushurl", "https://me:SECRET@a.example/x");
+  git(dir, "config", "--add", "remote.two.pushurl", bare);
+  git(dir, "config", "--add", "remote.urls.url", "/elsewhere");
+  git(dir, "config", "--add", "remote.same.url", "alias:x");
+  git(dir, "config", `url.${bare}.insteadOf`, "alias:x");
+  git(dir, "config", "--add", "remote.one.url", "/elsewhere");
+  git(dir, "config", "remote.one.pushurl", bare);
+  const repository = openRepository(dir);
+  for (const [name, setting] of [["two", "remote.two.pushurl"], ["urls", "remote.urls.url"]]) {
+    await assert.rejects(openOrigin(name!, { repository }), (error) => {
+      assert.ok(isAgentqError(error, "config-invalid"), String(error));
+      assert.ok(error.message.includes(`(${setting})`), error.message);
+      assert.match(error.hint, /--remote URL/);
+      assert.doesNotMatch(JSON.stringify(error.details), /SECRET/);
+      return true;
+    });
+  }
+  (await openOrigin("urls", { repository, reading: true })).close();
+  for (const name of ["same", "one", bare]) (await openOrigin(name, { repository })).close();
+  repository.close();
 });
 
 test("redactUrl() leaves no secret", () => {

@@ -82,6 +82,21 @@ test("one login for a list and the commits behind it, one for a push", async () 
   origin.close();
 });
 
+test("a server that greets and then cuts the connection is told as that, in its words", async () => {
+  const dir = tempDir();
+  writeFileSync(join(dir, "banner"), "WELCOME to our server\n");
+  const sshd = await startSshd({
+    config: `Banner ${join(dir, "banner")}\nForceCommand sleep 0.2; kill -9 $PPID`,
+  });
+  try {
+    const env = { PATH, GIT_SSH_COMMAND: sshd.ssh };
+    const error = await fails(urlOf(sshd), "origin-unreachable", { env });
+    assert.match(error.message, / closed the connection\. It had said: "WELCOME to our server"\.$/);
+  } finally {
+    await sshd.stop();
+  }
+});
+
 test("with ControlPersist in ssh's settings, one login serves everything", async () => {
   const sshd = await server();
   const path = join(tempDir("aq-"), "c");

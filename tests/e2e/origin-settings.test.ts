@@ -1,0 +1,84 @@
+/** Settings of origins and remotes that can't be followed are said to whoever runs agentq. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync } from "node:fs";
+import { join } from "node:path";
+import { git, tempDir } from "../helpers/git.ts";
+import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { checkLaws } from "./harness/laws.ts";
+import { makeOrigin, setHook, tipOf } from "./harness/origin.ts";
+import { scenario } from "./harness/scenario.ts";
+
+scenario("a remote with two pushurls is refused by name until the origin is named", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const mirror = join(tempDir(), "mirror.git");
+  cpSync(origin.dir, mirror, { recursive: true });
+  for (const url of [origin.url, mirror]) {
+    git(a.dir, "config", "--add", "remote.origin.pushurl", url);
+  }
+  const commit = agentCommit(a, { "a.txt": "a\n" });
+  const before = tipOf(origin);
+  for (const args of [["submit"], ["submit", "--offline"], ["status"]]) {
+    const { error } = await runJson(a, args, 2);
+    assert.equal(error.code, "config-invalid", args.join(" "));
+    assert.match(error.message, /remote\.origin\.pushurl/);
+  }
+  const doctor = await run(a, ["doctor"]);
+  assert.equal(doctor.status, 1);
+  assert.match(doctor.stdout, /FAIL +origin: .*remote\.origin\.pushurl/);
+  assert.equal(tipOf(origin), before);
+
+  git(a.dir, "config", "agentq.remote", origin.url);
+  assert.equal((await runJson(a, ["submit"])).landed, commit);
+  assert.equal(git(mirror, "rev-parse", "HEAD"), before);
+  checkLaws(origin);
+});
+
+scenario("an origin's hook that isn't executable is ignored, as by git, and named", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  setHook(origin, "reference-transaction", "exit 1\n");
+  const path = join(origin.dir, "hooks", "reference-transaction");
+  agentCommit(a, { "a.txt": "a\n" });
+  const refused = await runJson(a, ["submit"], 2);
+  assert.equal(refused.error.code, "push-refused");
+  chmodSync(path, 0o644);
+  const landed = await run(a, ["submit", "--json"]);
+  assert.equal(landed.status, 0, landed.stderr);
+  assert.equal(landed.json.outcome, "landed");
+  const told = landed.stderr.match(/not executable: reference-transaction/g) ?? [];
+  assert.equal(told.length, 1, landed.stderr);
+  assert.match((await run(a, ["doctor"])).stdout, /not executable: reference-transaction/);
+  checkLaws(origin);
+});
+
+scenario("files for TLS that can't be used are settings to correct, for doctor too", async () => {
+  const a = makeAgent(makeOrigin());
+  const openssl = (...args: string[]) => {
+    const made = spawnSync("openssl", args, { cwd: a.dir, encoding: "utf8" });
+    assert.equal(made.status, 0, made.stderr);
+  };
+  for (const name of ["mine", "other"]) {
+    openssl(
+      ...["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"],
+      ...["-keyout", `${name}.key`, "-out", `${name}.pem`],
+    );
+  }
+  openssl("x509", "-in", "mine.pem", "-outform", "der", "-out", "ca.der");
+  const at = (name: string) => join(a.dir, name);
+  const url = "https://127.0.0.1:1/x.git";
+  for (
+    const [setting, env] of [
+      ["GIT_SSL_CAINFO", { GIT_SSL_CAINFO: at("ca.der") }],
+      ["GIT_SSL_KEY", { GIT_SSL_CERT: at("mine.pem"), GIT_SSL_KEY: at("other.key") }],
+      ["GIT_SSL_CERT", { GIT_SSL_CERT: at("mine.pem") }],
+    ] as [string, Record<string, string>][]
+  ) {
+    const { error } = await runJson(a, ["status", "--remote", url], 2, { env });
+    assert.equal(error.code, "config-invalid", setting);
+    assert.ok(error.message.startsWith(`${setting} names `), error.message);
+    const doctor = await run(a, ["doctor", "--remote", url], { env });
+    assert.match(doctor.stdout, new RegExp(`FAIL +origin: ${setting} names `));
+  }
+});
