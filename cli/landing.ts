@@ -139,27 +139,32 @@ async function openWorkshop(
 }
 
 /** The clone, or a repository of our own for this origin where the clone can't serve. */
-export async function workingRepository(context: Context, origin: Origin): Promise<Repository> {
+export async function workingRepository(
+  context: Context,
+  origin: Origin,
+  clone = context.repositoryOrNull(),
+): Promise<Repository> {
   const { landingRepository } = await import("../src/landing/landing-repository.ts");
   const name = hash("sha256", origin.url).slice(0, 16);
   return landingRepository(
-    context.repositoryOrNull(),
+    clone,
     join(context.stateDirectory, "clones", `${name}.git`),
   );
 }
 
-/** Whether `commit` reaches `ancestor`; history that isn't here is fetched. */
+/** Whether `commit` reaches `ancestor`; history that isn't here is fetched. `clone`: null for none that can serve. */
 export async function reaches(
   context: Context,
   origin: Origin,
   commit: Oid,
   ancestor: Oid,
+  clone?: Repository | null,
 ): Promise<boolean> {
   const [{ createWorkingObjects }, { isAncestor }] = await Promise.all([
     import("../src/landing/working-objects.ts"),
     import("../src/git/history.ts"),
   ]);
-  const repository = await workingRepository(context, origin);
+  const repository = await workingRepository(context, origin, clone);
   const objects = createWorkingObjects(origin, repository.objects);
   await objects.ensure([commit], context.signal);
   return isAncestor(objects, ancestor, commit);

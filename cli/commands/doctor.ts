@@ -10,43 +10,55 @@ import { machineAndState } from "../doctor/machine.ts";
 import { reaches } from "../landing.ts";
 import type { Flags } from "../spec.ts";
 
-/** The origin as far as the clone lets it be found: by its url also where the clone can't be read. */
+/**
+ * The origin, by its url or by what the clone's config says of it. The clone itself serves only where it is
+ * `whole`: one that can't be read must not fail the checks of the origin.
+ */
 async function originChecks(
   context: Context,
   flags: Flags,
-  { repository, config, base, problem }: FoundClone,
+  found: FoundClone,
   whole: boolean,
 ): Promise<Check[]> {
   const { remote, signal } = context;
-  if (problem !== null && config === null && !/[/\\:]/.test(remote)) {
+  if (found.problem !== null && found.config === null && !/[/\\:]/.test(remote)) {
     return unexamined(
       `what ${JSON.stringify(remote)} is stands in the clone, which can't be read`,
       "Name its url: --remote URL.",
     );
   }
+  const clone = whole ? found.repository : null;
   let origin: Origin | undefined;
-  const open = async () => {
-    if (problem === null) return origin = await context.origin();
-    const { openOrigin } = await import("../../src/git/origin.ts");
-    return origin = await openOrigin(remote, {
-      repository: null,
-      ...(config && { config }),
-      ...(base !== null && { base }),
-    });
-  };
+  const open = async () =>
+    origin = whole || found.config === null && found.problem === null
+      ? await context.origin()
+      : await openWithoutClone(remote, found);
   try {
     return await examineOrigin(open, {
       namespace: context.namespace,
       branch: context.branch,
       by: "doctor",
       push: flags["read-only"] !== true,
-      clone: whole ? repository : null,
-      contains: (commit, ancestor) => reaches(context, origin!, commit, ancestor),
+      clone,
+      contains: (commit, ancestor) => reaches(context, origin!, commit, ancestor, clone),
       signal,
     });
   } finally {
     origin?.close();
   }
+}
+
+async function openWithoutClone(
+  remote: string,
+  { repository, config, base }: FoundClone,
+): Promise<Origin> {
+  const { openOrigin } = await import("../../src/git/origin.ts");
+  const from = base ?? repository?.workTree ?? repository?.gitDir;
+  return await openOrigin(remote, {
+    repository: null,
+    ...(config && { config }),
+    ...(from && { base: from }),
+  });
 }
 
 const SIGN = { ok: "ok  ", warn: "warn", fail: "FAIL", skip: "skip" } as const;

@@ -10,7 +10,7 @@ import { findLocks } from "./stale.ts";
 import type { StoreOptions, StorePlatform } from "./types.ts";
 
 /** Whoever works in the store has its lock for less than this, in milliseconds. */
-const MOMENT_MS = 500;
+const MOMENT_MS = 2_000;
 const PAUSE_MS = 50;
 
 /**

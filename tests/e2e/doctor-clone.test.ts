@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { doctor } from "./harness/doctor.ts";
-import { makeOrigin } from "./harness/origin.ts";
+import { makeOrigin, pushOutside } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
+import { overBoth } from "./harness/transports.ts";
 
 /** What a submission would have ended with. */
 async function submitError(agent: Agent): Promise<{ message: string; hint: string }> {
@@ -31,10 +32,12 @@ scenario("a clone of another object format: its origin is found by its config", 
   assert.equal((await doctor({ ...a, dir: "/" }, ["--repo", dir])).of("origin").status, "ok");
 });
 
-scenario("a clone with a broken HEAD, or a commit that is missing", async () => {
-  const origin = makeOrigin();
+overBoth("a clone with a broken HEAD, or a commit that is missing", async (make) => {
+  const origin = make();
   const a = makeAgent(origin);
   agentCommit(a, { "a.txt": "a\n" });
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  pushOutside(origin, { "b.txt": "b\n" });
   const head = readFileSync(join(a.dir, ".git/HEAD"));
   for (const broken of ["x\n", `${"1".repeat(40)}\n`]) {
     writeFileSync(join(a.dir, ".git/HEAD"), broken);
@@ -42,7 +45,7 @@ scenario("a clone with a broken HEAD, or a commit that is missing", async () => 
     const { message, hint } = await submitError(a);
     const { status, ...clone } = found.of("clone");
     assert.deepEqual([status, clone.message, clone.hint], ["fail", message, hint]);
-    assert.deepEqual([found.of("origin").status, found.of("push").status], ["ok", "ok"]);
+    for (const name of ["origin", "rewound", "push"]) assert.equal(found.of(name).status, "ok");
   }
   writeFileSync(join(a.dir, ".git/HEAD"), head);
   assert.equal((await doctor(a)).ok, true);
