@@ -10,6 +10,8 @@ export interface OpenOptions {
   readonly recoverStale?: boolean;
   /** Ends waiting for a store's lock, with its reason (`store:` only). What has begun comes to its end. */
   readonly signal?: AbortSignal;
+  /** How long a call may wait for another's transaction, doing nothing else (`sqlite:` only); 5000 unless given. */
+  readonly busyTimeoutMs?: number;
   /** Where Redis users and passwords come from; the process's environment unless given. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -30,7 +32,11 @@ export async function openBackend(url: string, options: OpenOptions = {}): Promi
       requirePath(rest, scheme);
       requireDatabase(rest);
       const { sqliteBackend } = await import("./backends/sqlite/backend.ts");
-      return sqliteBackend(rest, { create });
+      const { busyTimeoutMs } = options;
+      return sqliteBackend(rest, {
+        create,
+        ...(busyTimeoutMs === undefined ? {} : { busyTimeoutMs }),
+      });
     }
     case "store": {
       requirePath(rest, scheme);

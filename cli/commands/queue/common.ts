@@ -27,7 +27,7 @@ export async function withBackend<T>(
   context: Context,
   flags: Flags,
   work: (backend: QueueBackend) => Promise<T>,
-  options: { create?: boolean; long?: boolean } = {},
+  options: { create?: boolean; long?: boolean; open?: typeof openBackend } = {},
 ): Promise<T> {
   const url = String(flags.backend ?? `store:${defaultStore(context)}`);
   if (url.startsWith("memory:")) {
@@ -39,7 +39,7 @@ export async function withBackend<T>(
   }
   const recoverStale = flags["recover-stale"] === true;
   takeConsole(flags.verbose === true);
-  const backend = await openBackend(url, {
+  const backend = await (options.open ?? openBackend)(url, {
     create: options.create ?? false,
     ...(recoverStale ? { recoverStale } : {}),
     ...(options.long === true ? {} : { signal: context.signal }),

@@ -26,7 +26,8 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
     path: ["queue", "wait"],
     summary: "Return when nothing is unacknowledged",
     details:
-      "That is: pending = 0 and processing = 0 in one snapshot. Exit 3 when the time is over.",
+      "That is: pending = 0 and processing = 0 in one snapshot. Exit 3 when the time is over, whatever\n" +
+      "the backend does. One that can't be reached for a while is asked again until it answers.",
     arguments: [NAME],
     flags: [...COMMON, {
       name: "timeout",
