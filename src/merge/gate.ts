@@ -16,7 +16,7 @@ import type { Oid } from "../git/types.ts";
 import { commitTree, compareMerge, inspectMerge } from "./gate/merge.ts";
 import { forgiveness } from "./gate/forgive.ts";
 import type { Loss } from "./gate/loss.ts";
-import { adviceOn, type StandingLoss } from "./gate/advice.ts";
+import { adviceOn, type LossyMerge, oldestFirst, type StandingLoss } from "./gate/advice.ts";
 import { type MergeCommit, mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeCommits } from "./merge-commits.ts";
@@ -88,10 +88,10 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
   const losses = compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options)
     .filter((loss) => counts(loss, declared));
   return losses.length === 0 ? { ok: true } : refuse("merge refused", [{
-      merge: null,
-      losses: losses.map((loss) => ({ ...loss, isConflict: false })),
-      advice: [],
-    }]);
+    merge: null,
+    losses: losses.map((loss) => ({ ...loss, isConflict: false })),
+    advice: [],
+  }]);
 }
 
 /** Conflict markers are nobody's wish: declared or not, they aren't published. */
@@ -106,6 +106,7 @@ function inspectCandidate(
   declared: (path: string) => boolean,
 ): GateVerdict | null {
   const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
+  const lossy: LossyMerge[] = [];
   const bad: { merge: MergeCommit; losses: StandingLoss[] }[] = [];
   const tipTree = commitTree(db, candidate);
   for (const { oid, parentOids } of commits) {
@@ -113,6 +114,7 @@ function inspectCandidate(
     const found = inspectMerge(db, graph, parentOids, commitTree(db, oid), options, tipTree)
       .filter((loss) => counts(loss, declared));
     if (found.length === 0) continue;
+    lossy.push({ oid, paths: new Set(found.map(({ path }) => path)) });
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
     const standing = forgiveness(db, oid, candidate, later);
     const losses = found.flatMap((judged) => {
@@ -135,10 +137,16 @@ function inspectCandidate(
     });
   }
   if (bad.length === 0) return null;
-  const advice = adviceOn(db, tipTree, bad.map(({ merge, losses }) => ({ ...merge, losses })));
+  const ordered = oldestFirst(db, bad);
+  const advice = adviceOn(
+    db,
+    tipTree,
+    ordered.map(({ merge, losses }) => ({ ...merge, losses })),
+    lossy,
+  );
   return refuse(
     "a merge on the branch was refused",
-    bad.map(({ merge, losses }, i) => ({
+    ordered.map(({ merge, losses }, i) => ({
       merge,
       losses: losses.map(({ loss, judged }) => ({
         ...loss,

