@@ -27,6 +27,8 @@
  * (requeue, recover) the newer one wins: `superseded`.
  */
 
+import type { AgentqError } from "../errors.ts";
+
 export type BackendKind = "memory" | "store" | "sqlite" | "redis" | "v1";
 
 /** A message to enqueue. Data are bytes; nothing interprets them. */
@@ -208,8 +210,14 @@ export interface QueueBackend {
   ): Promise<Turn>;
   peek(queue: string): Promise<Message | null>;
   status(queue: string): Promise<QueueCounts>;
-  /** Counts of several queues (all of them when `queues` is absent) from one snapshot. */
-  statuses(queues?: readonly string[]): Promise<Map<string, QueueCounts>>;
+  /**
+   * Counts of several queues (all of them when `queues` is absent) from one snapshot. `unreadable`: told of each of
+   * all queues that can't be counted, by `details.queue`; without it one such is thrown.
+   */
+  statuses(
+    queues?: readonly string[],
+    unreadable?: (fault: AgentqError) => void,
+  ): Promise<Map<string, QueueCounts>>;
   /** Whether all these queues are complete, from one snapshot and without counting. */
   complete(queues: readonly string[]): Promise<boolean>;
   /** Every unacknowledged message: processing first, then pending in order. Changes nothing. */

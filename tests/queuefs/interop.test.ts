@@ -10,6 +10,7 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
 import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
 import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
+import type { AgentqError } from "../../src/errors.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { workerOwner } from "../../src/queuefs/owner.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -276,6 +277,95 @@ describe("a Redis key space of OpenViking", () => {
       backend.enqueue("q", [{ id: "one", data: bytes("new") }]),
       (error: { code?: string }) => error.code === "already-exists",
     );
+    await backend.close();
+    await server.kill();
+  });
+
+  test("what was taken without a name comes back after an hour, or after --stale, and once", async () => {
+    const { server, backend } = await start();
+    const processing = `${base}q:processing`;
+    const now = String(Math.floor(Date.now() / 1000));
+    const lately = String(Number(now) - 600);
+    for (const [id, since] of [["old", lately], ["again", lately], ["young", now]] as const) {
+      other.enqueue(server, "q", id, id);
+      server.cli("lpop", `${base}q:pending`);
+      server.cli("zadd", processing, since, id);
+    }
+    // A newer generation of it waits already: it isn't put there twice.
+    server.cli("rpush", `${base}q:pending`, "again");
+    // Ours, met before it came back: its record is none of the nameless delivery's.
+    const [ours] = await backend.enqueue("q", [{ data: bytes("ours") }]);
+    const [again, held] = await backend.dequeue("q", { ...take, count: 2 });
+    await backend.requeue("q", [again!], { counted: false });
+    server.cli("zadd", processing, lately, ours!);
+    assert.equal(held!.id, ours);
+
+    assert.deepEqual(await backend.recover("q"), []);
+    assert.equal(server.cli("zcard", processing), "5");
+    const back = await backend.recover("q", { staleMs: 60_000 });
+    assert.deepEqual(back.map(({ id, why, outcome }) => `${id} ${why} ${outcome}`).sort(), [
+      "again lease-expired superseded",
+      "old lease-expired pending",
+    ]);
+    assert.deepEqual(server.cli("lrange", `${base}q:pending`, "0", "-1").split("\n"), [
+      "old",
+      "again",
+    ]);
+    // While somebody here holds that id, its other place waits.
+    const left = server.cli("zrange", processing, "0", "-1").split("\n").sort();
+    assert.deepEqual(left, [ours!, `${ours}|${owner}`, "young"].sort());
+    await backend.ack("q", [held!]);
+    const [taken] = await backend.dequeue("q", take);
+    assert.deepEqual([taken?.id, text(taken?.data), taken?.attempts], ["old", "old", 1]);
+    server.cli("zadd", processing, String(Number(now) - 3601), "young");
+    assert.deepEqual((await backend.recover("q")).map(({ id }) => id), ["young"]);
+    await backend.close();
+    await server.kill();
+  });
+
+  test("a key of another type is named, and keeps no other queue from being counted", async () => {
+    const { server, backend } = await start();
+    const others: [string, string, string[]][] = [
+      ["pending", "a list", ["set", "x"]],
+      ["processing", "a sorted set", ["lpush", "x"]],
+      ["msg:one", "a string", ["sadd", "x"]],
+      ["agentq:deliveries", "a hash", ["set", "x"]],
+    ];
+    for (const [part] of others) other.enqueue(server, part.replace(":", "-"), "one", "1");
+    for (const [part, type, [command, ...words]] of others) {
+      const queue = part.replace(":", "-");
+      const key = `${base}${queue}:${part}`;
+      server.cli("del", key);
+      server.cli(command!, key, ...words);
+      await assert.rejects(backend.dequeue(queue, take), (error: AgentqError) => {
+        assert.deepEqual([error.code, error.details], ["backend-error", { queue, key }]);
+        assert.ok(error.message.includes(`the queue "${queue}"`), error.message);
+        assert.match(error.message, new RegExp(`, not ${type}$`));
+        return true;
+      });
+    }
+    await assert.rejects(backend.complete(["processing"]), {
+      message: /the queue "processing": the key /,
+    });
+    // All of them or none, unless somebody hears of those that can't be counted.
+    await assert.rejects(backend.statuses(), { code: "backend-error" });
+    const unreadable: string[] = [];
+    const counts = await backend.statuses(undefined, (fault) => {
+      unreadable.push(String(fault.details?.key));
+    });
+    assert.deepEqual(unreadable.sort(), [
+      `${base}pending:pending`,
+      `${base}processing:processing`,
+    ]);
+    assert.deepEqual([...counts], [
+      ["agentq-deliveries", { pending: 1, processing: 0 }],
+      // Taken before its payload was met: it comes back as any that is taken unheard.
+      ["msg-one", { pending: 0, processing: 1 }],
+    ]);
+    server.cli("set", `${base}names`, "x");
+    await assert.rejects(backend.list(), {
+      message: /the names of the queues: the key .* is a string, not a set$/,
+    });
     await backend.close();
     await server.kill();
   });

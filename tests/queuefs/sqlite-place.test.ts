@@ -280,6 +280,59 @@ process.exit();
   });
 });
 
+describe("a database that this user may not write", () => {
+  test("is named with its mode, or its directory or log is", LONG, () => {
+    const dir = tempDir();
+    const file = join(dir, "q.db");
+    const module = fileURLToPath(
+      new URL("../../src/queuefs/backends/sqlite/backend.ts", import.meta.url),
+    );
+    const script = join(dir, "enqueue.ts");
+    writeFileSync(
+      script,
+      `import { chmodSync } from "node:fs";
+import process from "node:process";
+import { sqliteBackend } from ${JSON.stringify(module)};
+const [, , file, uid, ...modes] = process.argv;
+const first = sqliteBackend(file, { create: true });
+await first.create("q");
+await first.enqueue("q", [{ data: new Uint8Array(1) }]);
+for (let n = 0; n < modes.length; n += 2) chmodSync(modes[n], parseInt(modes[n + 1], 8));
+if (uid !== "0") process.setuid(Number(uid));
+try {
+  await sqliteBackend(file).enqueue("q", [{ data: new Uint8Array(1) }]);
+  console.log("enqueued");
+} catch (error) {
+  console.log(error.code, error.message, error.hint);
+}
+process.exit();
+`,
+    );
+    const start = process.versions.deno === undefined ? [] : ["run", "-A", "--no-check"];
+    const uid = process.getuid?.() === 0 ? "65534" : "0";
+    const attempt = (...modes: string[]) => {
+      const all = [dir, "777", file, "666", `${file}-wal`, "666", `${file}-shm`, "666", ...modes];
+      const { stdout, stderr } = spawnSync(
+        process.execPath,
+        [...start, script, file, uid, ...all],
+        { encoding: "utf8", cwd: fileURLToPath(new URL("../..", import.meta.url)) },
+      );
+      chmodSync(dir, 0o755);
+      if (existsSync(file)) chmodSync(file, 0o600);
+      return stdout + stderr;
+    };
+    assert.equal(attempt(), "enqueued\n");
+    const denied = (path: string, what: string, mode: string) =>
+      new RegExp(
+        `^backend-denied sqlite:${file}: .*: this user may not ${what} ${path}: ` +
+          `it has mode ${mode} and belongs to .*, this is .* Check who owns the database`,
+      );
+    assert.match(attempt(file, "444"), denied(file, "write", "0444"));
+    assert.match(attempt(file, "0"), denied(file, "read", "0000"));
+    assert.match(attempt(`${file}-wal`, "444"), denied(`${file}-wal`, "write", "0444"));
+  });
+});
+
 describe("a database with two names", () => {
   test("is refused under either: each would have a log of its own", async () => {
     const dir = tempDir();

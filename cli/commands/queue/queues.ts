@@ -83,20 +83,33 @@ export const size: Run = (context, [name], flags) =>
 export const status: Run = (context: Context, [name], flags: Flags) =>
   withBackend(context, flags, async (backend) => {
     // What a server is asked for the warnings goes to it together with the question itself.
+    const faults: AgentqError[] = [];
     const [documents] = await Promise.all([
-      statusDocuments(backend, name, flags.all === true),
+      statusDocuments(backend, name, flags.all === true, faults),
       warn(context, backend),
     ]);
     printLines(context, documents);
+    // What could be counted is told; that it isn't all, too.
+    const [fault, ...more] = faults;
+    for (const { message } of more) context.progress.line(message);
+    if (fault !== undefined) throw fault;
     return 0;
   });
 
-async function statusDocuments(backend: QueueBackend, name: string | undefined, all: boolean) {
+async function statusDocuments(
+  backend: QueueBackend,
+  name: string | undefined,
+  all: boolean,
+  faults: AgentqError[],
+) {
   if (all) {
+    const isWanted = (queue: string) => name === undefined || isInTree(queue, name);
     // Other programs' queues among them may have names that can't be asked for.
-    const every = [...await backend.statuses()];
-    const wanted = every.filter(([queue]) => name === undefined || isInTree(queue, name));
-    if (name !== undefined && wanted.length === 0) throw noQueue(name);
+    const every = await backend.statuses(undefined, (fault) => {
+      if (isWanted(String(fault.details?.queue))) faults.push(fault);
+    });
+    const wanted = [...every].filter(([queue]) => isWanted(queue));
+    if (name !== undefined && wanted.length + faults.length === 0) throw noQueue(name);
     return wanted.map(([queue, counts]) => statusDocument(counts, queue));
   }
   if (name === undefined) throw new AgentqError("usage", "name a queue, or pass --all");

@@ -9,13 +9,24 @@
  * after a failover, …), or where the script only reads.
  */
 import { Cluster, Redis } from "ioredis";
-import { isAgentqError } from "../../../errors.ts";
+import { type AgentqError, isAgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
-import { type Argument, Call, type CallHead, callKnown, callSource, carefulHead } from "./call.ts";
-import { callFault, isPassing, nothingOnReplica } from "./faults.ts";
+import {
+  type Argument,
+  Call,
+  type CallHead,
+  callHead,
+  callKnown,
+  callSource,
+  carefulHead,
+} from "./call.ts";
+import { callFault, foreignKey, isPassing, isWrongType, nothingOnReplica } from "./faults.ts";
+import { basePrefix } from "./keys.ts";
 import { type Client, watch } from "./link.ts";
 import { saysReplica } from "./role.ts";
+import { text } from "./replies.ts";
 import type { Script } from "./scripts/prelude.ts";
+import { WRONG_KEY } from "./scripts/queues.ts";
 import { whenWithoutTls } from "./without-tls.ts";
 
 /** An answer with bulk strings as bytes. */
@@ -90,6 +101,18 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
     ) as Promise<string>;
   const permitted = permissions(client);
 
+  const base = basePrefix(address.prefix);
+  const wrongKey = callHead(WRONG_KEY, [base, `${base}names`]);
+  /** Which key it is that isn't of its type: of the queue, or else of any. Servers don't tell. */
+  const named = async (error: AgentqError, queue: string): Promise<AgentqError> => {
+    for (const queues of queue === "" ? [[]] : [[queue], []]) {
+      const source = () => callSource(wrongKey, queues);
+      const found = await call("wrong-key", queue, true, source).catch(() => []) as Reply[];
+      if (found.length > 0) return foreignKey(label, found.map(text), error);
+    }
+    return error;
+  };
+
   return {
     run: async (plain, queue, args) => {
       const { name, readOnly } = plain.script;
@@ -102,6 +125,7 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
         return reply as Reply;
       } catch (error) {
         permitted.withdrawn(error);
+        if (isWrongType(error)) throw await named(error as AgentqError, queue);
         // A replica that is behind knows nothing of a newer queue.
         const missing = isAgentqError(error, "queue-not-found") && address.mode === "single";
         throw missing && await saysReplica({ info }) ? nothingOnReplica(label) : error;

@@ -1,6 +1,7 @@
 /** What Redis and its client answer, as agentq's errors. */
-import { AgentqError, type ErrorCode } from "../../../errors.ts";
+import { AgentqError, type ErrorCode, isAgentqError } from "../../../errors.ts";
 import { clientCertificateRefusal } from "../../../platform/tls-files.ts";
+import { quoted } from "../../names.ts";
 import { noQueue } from "../shared.ts";
 
 /** Answers that say that nothing was executed and that waiting may help. */
@@ -245,4 +246,34 @@ function firstLine(error: Error): string {
   const unreadable = MISTAKEN.at(-1)!;
   if (unreadable.words.test(error.message)) return unreadable.what;
   return (error.message.split("\n")[0] ?? "").slice(0, 300) || error.name;
+}
+
+/** True where a script met a key of another type than its own are. */
+export function isWrongType(error: unknown): boolean {
+  return isAgentqError(error, "backend-error") && /\bWRONGTYPE\b/.test(error.message);
+}
+
+/** What servers call types, in words. */
+const TYPES: Readonly<Record<string, string>> = { zset: "sorted set" };
+
+/** Something else stands where a queue keeps its own. `queue`: "" where it is the list of all queues. */
+export function foreignKey(
+  label: string,
+  [queue = "", key = "", wanted = "", is = ""]: readonly string[],
+  cause?: unknown,
+): AgentqError {
+  const whose = queue === "" ? "the names of the queues" : `the queue ${quoted(queue)}`;
+  const type = TYPES[wanted] ?? wanted;
+  const found = is === "" ? `is no ${type}` : `is a ${TYPES[is] ?? is}, not a ${type}`;
+  return new AgentqError("backend-error", `${label}: ${whose}: the key ${quoted(key)} ${found}`, {
+    cause,
+    hint:
+      "Another program made it: move the key away (RENAME), or remove it where nobody needs it (DEL).",
+    details: { queue, key },
+  });
+}
+
+/** True for an error of {@link foreignKey}. */
+export function isForeignKey(error: unknown): boolean {
+  return isAgentqError(error, "backend-error") && typeof error.details?.key === "string";
 }

@@ -9,7 +9,7 @@
  * {P}:ov:queue:names                  set     queue names
  * {P}:ov:queue:Q:meta                 hash    created_at, last_updated (Unix seconds)
  * {P}:ov:queue:Q:pending              list    ids, next one first
- * {P}:ov:queue:Q:processing           zset    ID|OWNER, scored with Unix seconds
+ * {P}:ov:queue:Q:processing           zset    ID|OWNER, scored with Unix seconds (other programs: ID alone, too)
  * {P}:ov:queue:Q:msg:ID               string  the envelope
  * {P}:ov:queue:instance:OWNER:alive   string  exists while the owner's deliveries are to be left alone
  *

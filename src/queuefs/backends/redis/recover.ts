@@ -43,6 +43,9 @@ export async function recoverQueue(
   return [...recovered, ...await takeBack(run, queue, watched, signal)];
 }
 
+/** In place of the record of a delivery that has no owner. */
+const BARE = "bare";
+
 /** So many at a time: a server does nothing else meanwhile. */
 const CHUNK = 1000;
 
@@ -82,6 +85,14 @@ function judge(wall: number, rows: Reply[], staleMs: number | undefined): Candid
       string,
       string,
     ];
+    if (record === BARE) {
+      // Taken by a program that says nothing of itself: no heartbeat tells when it is gone.
+      const grantedWall = Number(score) * 1000;
+      const lease = { owner: null, grantedBoot: null, grantedWall, lengthMs: null };
+      const why = judgeLease(lease, now, staleMs);
+      if (why !== "held") candidates.push({ id, owner, record, why, watchMs: 0 });
+      continue;
+    }
     if (record === "") {
       // A program with heartbeats: its instance is gone when its key has run out.
       if (alive === "0") candidates.push({ id, owner, record, why: "owner-gone", watchMs: 0 });

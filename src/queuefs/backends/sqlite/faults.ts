@@ -1,6 +1,7 @@
 /** SQLite's result codes as agentq's errors. */
 import { AgentqError, type ErrorCode } from "../../../errors.ts";
 import { isDiskFull, whyNotOpened } from "./place.ts";
+import { whyDenied } from "./permissions.ts";
 
 interface Fault {
   readonly codes: readonly number[];
@@ -49,6 +50,10 @@ export function sqliteFault(error: unknown, label: string, path?: string): unkno
   );
   const notOpened = primary === CAN_NOT_OPEN.code || CAN_NOT_OPEN.words.test(error.message);
   const why = notOpened && path !== undefined ? whyNotOpened(path, error) : null;
+  if (path !== undefined && (why ?? fault)?.code === "backend-denied") {
+    const denied = whyDenied(path, label, error);
+    if (denied !== null) return denied;
+  }
   if (why !== null) return why;
   // So it calls a full disk where the shared memory of its log finds no room.
   const full = fault === IO_ERROR && path !== undefined && isDiskFull(path);

@@ -233,8 +233,9 @@ return answer
 
 /**
  * ARGV queue, whether to ask for the role, first, last (as in ZRANGE). First the server's time in ms, its role
- * and how many are in processing, then five values for each message there between first and last: id, owner, its record when that is of this very delivery (else ""), "1"
- * when the owner's alive key exists, the score.
+ * and how many are in processing, then five values for each message there between first and last: id, owner, its
+ * record when that is of this very delivery (else ""; "bare" where the member is the id alone), "1" when the owner's
+ * alive key exists, the score.
  */
 export const SURVEY = queueScript(
   "survey",
@@ -242,7 +243,7 @@ export const SURVEY = queueScript(
 local answer = { int(now_ms()), server_role(ARGV[2]), redis.call('ZCARD', processing) }
 local rows, living, at = redis.call('ZRANGE', processing, ARGV[3], ARGV[4], 'WITHSCORES'), {}, 3
 for i = 1, #rows, 2 do
-  local id, owner = string.match(rows[i], '^([^|]*)|?(.*)$')
+  local id, bar, owner = string.match(rows[i], '^([^|]*)(|?)(.*)$')
   local text = redis.call('HGET', deliveries, id)
   local r = text and parse(text)
   local alive = living[owner]
@@ -252,7 +253,7 @@ for i = 1, #rows, 2 do
   end
   answer[at + 1] = id
   answer[at + 2] = owner
-  answer[at + 3] = r and r.owner == owner and text or ''
+  answer[at + 3] = bar == '' and 'bare' or r and r.owner == owner and owner ~= '' and text or ''
   answer[at + 4] = alive
   answer[at + 5] = rows[i + 1]
   at = at + 5
@@ -264,7 +265,7 @@ return answer
 
 /**
  * ARGV queue, then for each message to take back: id, owner, record as surveyed ("" where the owner
- * keeps none). 1 (pending again), 2 (superseded) or 0 (renewed, settled or alive meanwhile).
+ * keeps none, "bare" where there is no owner). 1 (pending again), 2 (superseded) or 0 (renewed, settled or alive meanwhile).
  */
 export const TAKE_BACK = queueScript(
   "take-back",
@@ -275,7 +276,15 @@ for i = 2, #ARGV, 3 do
   local id, owner, seen = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local member, r, outcome = id .. '|' .. owner, record(id), 0
   local same
-  if seen == '' then
+  if seen == 'bare' then
+    member, seen = id, ''
+    -- Nobody's: a delivery that has an owner is to be judged first.
+    same = not (r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner))
+    if same and redis.call('LPOS', pending, id) then
+      same = false
+      outcome = redis.call('ZREM', processing, member) * 2
+    end
+  elseif seen == '' then
     same = (not r or r.owner ~= owner) and
       redis.call('EXISTS', instances .. owner .. ':alive') == 0
   else

@@ -89,6 +89,78 @@ return answer
 );
 
 /**
+ * The same of all queues, also where a key isn't of the type that it should be: then -1 stands in the place of both
+ * counts.
+ */
+export const STATUSES_EACH = script(
+  "statuses-each",
+  `${SERVER_ROLE}
+local queues = redis.call('SMEMBERS', KEYS[2])
+table.sort(queues)
+local answer, empty = { ${MASTER} }, #queues == 0
+for _, queue in ipairs(queues) do
+  local waiting = redis.pcall('LLEN', KEYS[1] .. queue .. ':pending')
+  local out = redis.pcall('ZCARD', KEYS[1] .. queue .. ':processing')
+  for _, each in ipairs({ waiting, out }) do
+    if type(each) == 'table' and not string.find(each.err, 'WRONGTYPE', 1, true) then return each end
+  end
+  if type(waiting) == 'table' or type(out) == 'table' then waiting, out = -1, -1 end
+  empty = empty or waiting == 0 and out == 0
+  answer[#answer + 1] = queue
+  answer[#answer + 1] = waiting
+  answer[#answer + 1] = out
+end
+if empty then answer[1] = server_role(ARGV[1]) end
+return answer
+`,
+  true,
+);
+
+/**
+ * KEYS base prefix, names. ARGV queues, or none for all. The first key that isn't of the type that it should be:
+ * {queue, key, that type, its type}; {} where there is none. Of messages' keys the first thousand are looked at.
+ */
+export const WRONG_KEY = script(
+  "wrong-key",
+  `
+local function is_wrong(key, command, more)
+  local answer
+  if more then answer = redis.pcall(command, key, more) else answer = redis.pcall(command, key) end
+  return type(answer) == 'table' and answer.err and string.find(answer.err, 'WRONGTYPE', 1, true)
+end
+local function told(queue, key, wanted)
+  return { queue, key, wanted, redis.pcall('TYPE', key).ok or '' }
+end
+if is_wrong(KEYS[2], 'SISMEMBER', '') then return told('', KEYS[2], 'set') end
+local queues = #ARGV > 0 and ARGV or redis.call('SMEMBERS', KEYS[2])
+local parts = {
+  { 'pending', 'LLEN', 'list' }, { 'processing', 'ZCARD', 'zset' },
+  { 'meta', 'HEXISTS', 'hash', '' }, { 'agentq:deliveries', 'HEXISTS', 'hash', '' },
+  { 'agentq:held', 'HEXISTS', 'hash', '' }, { 'agentq:failed', 'HEXISTS', 'hash', '' },
+  { 'agentq:failed:data', 'HEXISTS', 'hash', '' }, { 'agentq:failed:order', 'ZCARD', 'zset' },
+}
+for _, queue in ipairs(queues) do
+  local own = KEYS[1] .. queue .. ':'
+  for _, part in ipairs(parts) do
+    if is_wrong(own .. part[1], part[2], part[4]) then return told(queue, own .. part[1], part[3]) end
+  end
+end
+for _, queue in ipairs(queues) do
+  local own = KEYS[1] .. queue .. ':'
+  local ids = redis.call('LRANGE', own .. 'pending', 0, 999)
+  for _, member in ipairs(redis.call('ZRANGE', own .. 'processing', 0, 999)) do
+    ids[#ids + 1] = string.match(member, '^([^|]*)')
+  end
+  for _, id in ipairs(ids) do
+    if is_wrong(own .. 'msg:' .. id, 'GET') then return told(queue, own .. 'msg:' .. id, 'string') end
+  end
+end
+return {}
+`,
+  true,
+);
+
+/**
  * KEYS base prefix, names. ARGV whether to ask for the role, queues. {1 where none of them has a message,
  * role}; the role as in STATUS.
  */
