@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git, tryGit } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, runJson } from "./harness/agent.ts";
+import { follow } from "../merge/gate/follow.ts";
 import { checkLaws } from "./harness/laws.ts";
 import { makeOrigin, type TestOrigin } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
@@ -72,3 +73,94 @@ scenario("of files added under one name one may get another; a leftover is none"
   }
   checkLaws(origin);
 });
+
+const plan = (change: Record<number, string> = {}): string =>
+  Array.from({ length: 30 }, (_, i) => `${change[i] ?? `step ${i} of the plan`}\n`).join("");
+const [HERS, HIS] = [{ 5: "check permissions first" }, { 25: "audit everything afterwards" }];
+const BOTH = plan({ ...HERS, ...HIS });
+
+/** Lands hers, merges it losing something, follows what is advised, and submits again. */
+async function lands(
+  { base, hers, his, lose, more, result }: {
+    base: Record<string, string>;
+    hers: (dir: string) => void;
+    his: (dir: string) => void;
+    lose: (dir: string) => void;
+    /** What lands, and is merged honestly, after the merge that loses. */
+    more?: Record<string, string>;
+    result: Record<string, string>;
+  },
+): Promise<void> {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  agentCommit(a, base);
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  git(a.dir, "pull", "-q", origin.dir, "main");
+  const b = makeAgent(origin);
+  hers(a.dir);
+  agentCommit(a, {});
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  his(b.dir);
+  agentCommit(b, {});
+  mergeBranch(origin, b, () => lose(b.dir));
+  if (more) {
+    git(a.dir, "pull", "-q", origin.dir, "main");
+    agentCommit(a, more);
+    assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+    mergeBranch(origin, b, () => {});
+  }
+  const { reason, report } = await runJson(b, ["submit"], 1);
+  assert.equal(reason, "a merge on the branch was refused");
+  follow(b.dir, report);
+  assert.equal((await runJson(b, ["submit"])).outcome, "landed");
+  const now = git(origin.dir, "ls-tree", "-r", "--name-only", "main").split("\n")
+    .filter((path) =>
+      Object.keys({ ...base, ...result }).includes(path) || /^(?:src|app|shop)/.test(path)
+    );
+  for (const [path, data] of Object.entries(result)) {
+    assert.equal(git(origin.dir, "show", `main:${path}`) + "\n", data, path);
+  }
+  assert.deepEqual(now, Object.keys(result).sort());
+  checkLaws(origin);
+}
+const puts = (dir: string, path: string, data: string): void =>
+  writeFileSync(join(dir, path), data);
+
+scenario("an undone rename is made again: both sides' work lands under the new name", () =>
+  lands({
+    base: { "old.txt": plan(), o: "o\n" },
+    hers: (dir) => {
+      git(dir, "mv", "old.txt", "new.txt");
+      puts(dir, "new.txt", plan(HERS));
+    },
+    his: (dir) => puts(dir, "old.txt", plan(HIS)),
+    lose: (dir) => {
+      git(dir, "rm", "-qf", "new.txt");
+      puts(dir, "old.txt", plan(HIS));
+    },
+    result: { "new.txt": BOTH, o: "o\n" },
+  }));
+
+scenario("what landed after a losing merge isn't reverted by its advice", () =>
+  lands({
+    base: { f: plan() },
+    hers: (dir) => puts(dir, "f", plan(HERS)),
+    his: (dir) => puts(dir, "k", "k\n"),
+    lose: (dir) => puts(dir, "f", plan()),
+    more: { f: BOTH },
+    result: { f: BOTH },
+  }));
+
+scenario("a file added in a directory that the candidate renamed comes back there", () =>
+  lands({
+    base: { "app/1": plan(), "app/2": BOTH, "app/3": plan(HIS) },
+    hers: (dir) => puts(dir, "app/invoice.py", "def invoice(): return total\n"),
+    his: (dir) => void git(dir, "mv", "app", "shop"),
+    lose: (dir) => void git(dir, "rm", "-qf", "shop/invoice.py"),
+    result: {
+      "shop/1": plan(),
+      "shop/2": BOTH,
+      "shop/3": plan(HIS),
+      "shop/invoice.py": "def invoice(): return total\n",
+    },
+  }));
