@@ -5,25 +5,30 @@
  */
 import { readdirSync } from "node:fs";
 import { isAgentqError } from "../../errors.ts";
-import { isProcessAlive } from "../../platform/host.ts";
 import { discard } from "../pack-store.ts";
-import { readLock } from "./ref-lock.ts";
+import { ownerLiveness, readLock } from "./ref-lock.ts";
 
 /** Lets gc have the pack again. */
 export function releasePack(packPath: string): void {
   discard(packPath.replace(/\.pack$/, ".keep"));
 }
 
-/** Removes keep files of ours whose process is proven gone. Anyone else's stay. */
-export function releaseOrphans(packDirectory: string): void {
-  for (const name of readdirSync(packDirectory)) {
-    if (!name.endsWith(".keep")) continue;
-    const owner = readLock(`${packDirectory}/${name}`);
-    if (typeof owner === "object" && isProcessAlive(owner) === "gone") {
-      discard(`${packDirectory}/${name}`);
+/**
+ * Removes keep files of ours whose process is proven gone, by its sign of life in `lives` too. Anyone else's
+ * stay.
+ */
+export function releaseOrphans(packDirectory: string, lives: string): void {
+  for (const path of keepFiles(packDirectory)) {
+    const owner = readLock(path);
+    if (typeof owner === "object" && ownerLiveness(owner, lives) === "gone") {
+      discard(path);
     }
   }
 }
+
+export const keepFiles = (packDirectory: string): string[] =>
+  readdirSync(packDirectory).filter((name) => name.endsWith(".keep"))
+    .map((name) => `${packDirectory}/${name}`);
 
 /** True when a file of ours was gone: a `git gc --prune=now` clears away what it thinks is left over. */
 export const isVanished = (error: unknown) =>

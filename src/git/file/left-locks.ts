@@ -5,9 +5,8 @@
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../platform/clock.ts";
-import { isProcessAlive } from "../../platform/host.ts";
 import type { OriginLock } from "../types.ts";
-import { describeOwner, type LockState, readLock } from "./ref-lock.ts";
+import { describeOwner, type LockState, ownerLiveness, readLock } from "./ref-lock.ts";
 import { resolveRef } from "./ref-transaction.ts";
 
 /** A push waits so long for a lock that somebody else holds: one that outlives that fails it. */
@@ -48,14 +47,15 @@ export async function leftLocks(
 function seen(commonDir: string, ref: string | null, clock: Clock): Seen[] {
   const path = join(commonDir, `${ref ?? "packed-refs"}.lock`);
   const state = readLock(path);
-  if (state === "absent" || (state !== "foreign" && isProcessAlive(state) !== "unknown")) return [];
+  if (state === "absent") return [];
+  if (state !== "foreign" && ownerLiveness(state, commonDir) !== "unknown") return [];
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (!stat) return [];
   const age = clock.wall() - stat.mtimeMs;
   return [{
     path,
     ref,
-    owner: describeOwner(state),
+    owner: describeOwner(state, commonDir),
     advice: "When nothing uses that repository any more, remove the lock file and try again.",
     mark: `${path} ${stat.ino} ${stat.mtimeMs} ${nonceOf(state)}`,
     // A clock that differs from the file system's says nothing.

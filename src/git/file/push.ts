@@ -18,6 +18,7 @@ import { closeSync, openSync } from "node:fs";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
 import { ioError } from "../../platform/durable.ts";
+import { showLife } from "../../platform/life.ts";
 import { syncElsewhere } from "../../platform/sync-elsewhere.ts";
 import { type GitConfig, openConfig } from "../config.ts";
 import { sharedRepositoryMode } from "../shared-repository.ts";
@@ -32,10 +33,12 @@ import type { Repository } from "../repository.ts";
 import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
 import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
 import { isVanished, persistently, releaseOrphans, releasePack } from "./keep.ts";
+import { buryDead, endLife } from "./orphans.ts";
 import { openQuarantine, type Quarantine } from "./quarantine.ts";
 import { hiddenUpdate, refusedByPolicy, tooLarge } from "./receive-policy.ts";
 import { newLockText } from "./ref-lock.ts";
 import { movedRefs, type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
+import { sharedBits } from "./shared-directory.ts";
 
 const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
 
@@ -82,7 +85,9 @@ export async function pushToFile(
   const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
   const said: string[] = [];
   const kept: string[] = [];
-  const { text: keep } = newLockText();
+  const share = (mode: number) => sharedMode ? sharedBits(mode, sharedMode) : mode;
+  const life = showLife(origin.commonDir, share);
+  const { text: keep } = newLockText(life);
   const store = (directory: string) =>
     persistently(() => storePack(directory, both, list, { sharedMode, keep }));
   /** Objects that were let in move to where everybody sees them. */
@@ -99,6 +104,8 @@ export async function pushToFile(
   let quarantine: Quarantine | null = null;
   let staged: StagedPack | null = null;
   let prepared: PreparedRefs | null = null;
+  let failed = false;
+  let tidied = false;
 
   /** Runs a hook that may refuse. */
   const ask = async (
@@ -145,7 +152,7 @@ export async function pushToFile(
         }
       }
     }
-    const preparation = await prepareRefs(refs, updates, { signal: options.signal });
+    const preparation = await prepareRefs(refs, updates, { signal: options.signal, life });
     if (preparation.status === "lost") return lost(preparation.refs);
     if (preparation.status === "conflict") {
       const reason = `can't be created: ${preparation.reason}`;
@@ -191,16 +198,25 @@ export async function pushToFile(
         cause: half.cause,
       };
     }
+    buryDead(origin.commonDir, packDirectory, life);
+  } catch (error) {
+    failed = true;
+    throw error;
   } finally {
-    prepared?.release();
-    staged?.discard();
-    quarantine?.discard();
-    for (const pack of kept) releasePack(pack);
+    try {
+      prepared?.release();
+      staged?.discard();
+      quarantine?.discard();
+      for (const pack of kept) releasePack(pack);
+      tidied = !failed;
+    } finally {
+      if (life) endLife(life, origin.commonDir, packDirectory, tidied);
+    }
   }
   await runAfterHooks(hooks, updates);
   try {
     if (list.length > 0) {
-      releaseOrphans(packDirectory);
+      releaseOrphans(packDirectory, origin.commonDir);
       tidyPacks(packDirectory, sharedMode);
     }
   } catch {

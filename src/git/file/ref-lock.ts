@@ -11,11 +11,14 @@
  *
  *   free ──create──▶ held ──unlink──▶ free          held by one proven gone ──break──▶ free
  *
+ * The identity proves an end to processes that see the owner's pid. To those in other containers of the same
+ * kernel its sign of life does (`platform/life.ts`), a file in the repository which the lock's text names.
+ *
  * Breaking: two processes that both see a dead owner's lock must not unlink one after the other, since
  * the second could hit the first's new lock. So whoever breaks first takes a lock named by the dead
  * owner's nonce, looks again whether that very lock is still there, and only then unlinks. The breaker's
  * lock is of the same kind, so that its own death is provable in turn. Nothing is ever broken by age;
- * a lock that proves nothing (git's, another machine's, another container's) is waited for and named.
+ * a lock that proves nothing (git's, another machine's, one from before a reboot) is waited for and named.
  */
 import {
   closeSync,
@@ -27,11 +30,25 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, relative } from "node:path";
 import { AgentqError } from "../../errors.ts";
 import { randomBytes } from "../../platform/hash.ts";
-import { isProcessAlive, type ProcessIdentity, processIdentity } from "../../platform/host.ts";
-import { exactly, isInteger, isText, nullable, shape, textLike } from "../../platform/shapes.ts";
+import {
+  isProcessAlive,
+  type Liveness,
+  type ProcessIdentity,
+  processIdentity,
+} from "../../platform/host.ts";
+import { askLife, type Life, LIFE_MARK } from "../../platform/life.ts";
+import {
+  exactly,
+  isInteger,
+  isText,
+  nullable,
+  optional,
+  shape,
+  textLike,
+} from "../../platform/shapes.ts";
 import { makeSharedDirectory } from "./shared-directory.ts";
 
 const isOwner = shape({
@@ -42,19 +59,34 @@ const isOwner = shape({
   pidNamespace: nullable(isText),
   bootId: nullable(isText),
   host: isText,
+  life: optional(textLike(LIFE_MARK)),
 });
 export interface LockOwner extends ProcessIdentity {
   readonly agentq: "lock";
   readonly nonce: string;
+  /** The mark of the owner's sign of life, where it has one. */
+  readonly life?: string;
+}
+
+/** Where the locks of a repository that several containers share are proved stale. */
+export interface Graveyard {
+  /** The directory with the signs of life of those who lock there. */
+  readonly lives: string;
+  /** This process's own, for the locks it takes while it breaks others. */
+  readonly life: Life | null;
 }
 
 /** What a lock file says of its owner; `foreign` when it isn't one of ours (git leaves them empty). */
 export type LockState = LockOwner | "foreign" | "absent";
 
-/** The text of a new lock: this process and a nonce that no other lock has. */
-export function newLockText(): { text: string; nonce: string } {
+/**
+ * The text of a new lock: this process and a nonce that no other lock has. With `life`, the lock must be gone
+ * when that ends.
+ */
+export function newLockText(life: Life | null = null): { text: string; nonce: string } {
   const nonce = randomBytes(8).toString("hex");
-  const owner: LockOwner = { agentq: "lock", nonce, ...processIdentity() };
+  const mark = life === null ? {} : { life: life.mark };
+  const owner: LockOwner = { agentq: "lock", nonce, ...processIdentity(), ...mark };
   return { text: JSON.stringify(owner), nonce };
 }
 
@@ -140,16 +172,30 @@ export function releaseLock(path: string): void {
 }
 
 /**
+ * Whether the owner of a lock still runs. `gone` is proved: by its pid, or by its sign of life in the directory
+ * `lives`. That counts within one boot of one kernel only, as elsewhere nobody sees it being held.
+ */
+export function ownerLiveness(owner: LockOwner, lives?: string): Liveness {
+  const byPid = isProcessAlive(owner);
+  if (byPid !== "unknown" || lives === undefined || owner.life === undefined) return byPid;
+  // An empty or unknown boot id is nobody's.
+  if (!owner.bootId || owner.bootId !== processIdentity().bootId) return "unknown";
+  return askLife(lives, owner.life);
+}
+
+/**
  * Removes the lock at `path` when its owner is proven gone.
  * @returns true when it is worth trying to take the lock again at once
  */
-export function breakStaleLock(path: string): boolean {
+export function breakStaleLock(path: string, graveyard?: Graveyard): boolean {
   const owner = readLock(path);
   if (owner === "absent") return true;
-  if (owner === "foreign" || isProcessAlive(owner) !== "gone") return false;
+  if (owner === "foreign" || ownerLiveness(owner, graveyard?.lives) !== "gone") return false;
   const breaker = `${dirname(path)}/.agentq-break-${owner.nonce}.lock`;
-  const { text } = newLockText();
-  if (createLock(breaker, text) === "exists") return breakStaleLock(breaker);
+  const life = graveyard?.life ?? null;
+  if (graveyard) life?.note([relative(graveyard.lives, breaker)]);
+  const { text } = newLockText(life);
+  if (createLock(breaker, text) === "exists") return breakStaleLock(breaker, graveyard);
   try {
     const now = readLock(path);
     if (now !== "absent" && now !== "foreign" && now.nonce === owner.nonce) releaseLock(path);
@@ -160,15 +206,28 @@ export function breakStaleLock(path: string): boolean {
 }
 
 /** A sentence on who holds a lock, for messages. */
-export function describeOwner(state: LockState): string {
+export function describeOwner(state: LockState, lives?: string): string {
   if (state === "absent") return "it is gone now";
   if (state === "foreign") {
     return "a git process holds it, or one that was killed has left it behind";
   }
   const who = `agentq process ${state.pid} on ${JSON.stringify(state.host)}`;
-  return isProcessAlive(state) === "alive"
+  return ownerLiveness(state, lives) === "alive"
     ? `${who} holds it`
     : `${who} took it, and from here nobody can tell whether that process still runs`;
+}
+
+/** What to do about a lock that stays. */
+export function adviseOnLock(state: LockState, path: string, lives?: string): string {
+  if (typeof state !== "object") {
+    return "When nothing uses that repository any more, remove the lock file and try again.";
+  }
+  if (ownerLiveness(state, lives) === "alive") return "Wait for that process, or end it.";
+  const where = state.bootId && state.bootId === processIdentity().bootId
+    ? "in another container of this machine"
+    : "on another machine, or on this one before it was started anew";
+  return `It ran ${where}. Once it has ended for certain, remove ${path} and try again; ` +
+    "while it runs the lock must stay.";
 }
 
 function codeOf(cause: unknown): string | undefined {

@@ -11,8 +11,9 @@
  * updates so that each prefix is one it recognises: for a landing that is lock, branch, done. The lock
  * renewed alone changes nothing; the branch without its result is a landing that the next lander
  * records; a result never says "landed" before the branch holds it.
- * A killed process leaves at most its locks and one hidden value file a ref; `ref-lock.ts` proves the
- * former's owner dead, and the next transaction on the ref overwrites the latter.
+ * A killed process leaves at most its locks, one hidden value file a ref and its sign of life; `ref-lock.ts`
+ * proves the locks' owner dead, the next transaction on the ref overwrites the value, and `orphans.ts` removes
+ * the sign.
  */
 import {
   closeSync,
@@ -32,6 +33,7 @@ import {
 import { dirname, join } from "node:path";
 import { AgentqError } from "../../errors.ts";
 import { systemClock } from "../../platform/clock.ts";
+import type { Life } from "../../platform/life.ts";
 import { fsyncDirectory } from "../loose.ts";
 import { ZERO_OID } from "../oid.ts";
 import { withPackedRefs } from "../packed-refs.ts";
@@ -41,6 +43,7 @@ import { readRefUncached } from "../refs.ts";
 import type { Oid, RefUpdate } from "../types.ts";
 import { makeSharedDirectory, sharedBits } from "./shared-directory.ts";
 import {
+  adviseOnLock,
   breakStaleLock,
   createLock,
   describeOwner,
@@ -109,16 +112,19 @@ export function movedRefs(commonDir: string, updates: readonly RefUpdate[]): str
 }
 
 /**
- * Locks the refs and checks their values.
+ * Locks the refs and checks their values. With `life`, a sign of life in the repository, the locks can be told
+ * stale from other containers; it must not end before they are released.
  * @throws `ref-locked` when someone keeps a lock; `io-error`
  */
 export async function prepareRefs(
   host: RefHost,
   updates: readonly RefUpdate[],
-  options: { signal?: AbortSignal; lockTimeoutMs?: number } = {},
+  options: { signal?: AbortSignal; lockTimeoutMs?: number; life?: Life | null } = {},
 ): Promise<Preparation> {
   const { commonDir } = host;
-  const { text } = newLockText();
+  const life = options.life ?? null;
+  const graveyard = { lives: commonDir, life };
+  const { text } = newLockText(life);
   const deadline = performance.now() + (options.lockTimeoutMs ?? LOCK_TIMEOUT_MS);
   const held: string[] = [];
   const release = () => {
@@ -132,20 +138,22 @@ export async function prepareRefs(
         const above = oid === null ? refAbove(commonDir, chain.at(-1)!) : null;
         if (above) return { status: "conflict", ref: chain[0]!, reason: `${above} is a ref` };
       }
-      for (const name of [...new Set(chains.flat())].sort()) {
+      const names = [...new Set(chains.flat())].sort();
+      life?.note(names.map((name) => `${name}.lock`));
+      for (const name of names) {
         const lock = join(commonDir, `${name}.lock`);
         for (
           let wait = 1;
           createLock(lock, text, host.sharedMode) === "exists";
           wait = Math.min(wait * 2, 32)
         ) {
-          if (breakStaleLock(lock)) continue;
+          if (breakStaleLock(lock, graveyard)) continue;
           const moved = movedRefs(commonDir, updates);
           if (moved.length > 0) {
             release();
             return { status: "lost", refs: moved };
           }
-          if (performance.now() >= deadline) throw lockedError(name, lock);
+          if (performance.now() >= deadline) throw lockedError(name, lock, commonDir);
           await systemClock.sleep(1 + systemClock.random() * (wait + 1), options.signal);
         }
         held.push(lock);
@@ -177,10 +185,11 @@ export async function prepareRefs(
   }
 }
 
-function lockedError(ref: string, lock: string): AgentqError {
+function lockedError(ref: string, lock: string, lives: string): AgentqError {
   const owner = readLock(lock);
-  return new AgentqError("ref-locked", `${ref} is locked: ${describeOwner(owner)} (${lock}).`, {
-    hint: "When nothing uses that repository any more, remove the lock file and try again.",
+  const who = describeOwner(owner, lives);
+  return new AgentqError("ref-locked", `${ref} is locked: ${who} (${lock}).`, {
+    hint: adviseOnLock(owner, lock, lives),
     details: { ref, lock, ...(typeof owner === "object" ? { owner } : {}) },
   });
 }

@@ -75,7 +75,7 @@ export async function countCalls(
 
 /**
  * Runs the binary and kills it (SIGKILL) as it enters the given call: the call isn't made. Without
- * --seccomp-bpf, with which strace 6.1 silently injects nothing.
+ * --seccomp-bpf, with which strace 6.1 silently injects nothing. A wrapper of `options` goes around both.
  */
 export function killAtCall(
   agent: Agent,
@@ -86,6 +86,7 @@ export function killAtCall(
   return start(agent, args, {
     ...options,
     wrapper: [
+      ...options.wrapper ?? [],
       "/usr/bin/strace",
       "-f",
       "-qq",

@@ -214,7 +214,7 @@ function checkRepository(origin: TestOrigin, options: LawOptions): void {
   assert.equal(refOf(origin, "HEAD"), tipOf(origin), "HEAD still names the branch");
 }
 
-/** Lock files, quarantine directories and temporary objects in the origin. */
+/** Lock files, signs of life, quarantine directories and temporary objects in the origin. */
 export function leftovers(dir: string): string[] {
   const found: string[] = [];
   const walk = (path: string) => {
@@ -227,6 +227,8 @@ export function leftovers(dir: string): string[] {
     }
   };
   for (const part of ["refs", "objects"]) walk(join(dir, part));
-  for (const name of readdirSync(dir)) if (name.endsWith(".lock")) found.push(name);
+  for (const name of readdirSync(dir)) {
+    if (name.endsWith(".lock") || name.startsWith("agentq-life-")) found.push(name);
+  }
   return found;
 }
