@@ -14,6 +14,7 @@ import { commitTree, inspectMerge } from "../src/merge/gate/merge.ts";
 import type { Loss } from "../src/merge/gate/loss.ts";
 import { commitGraph } from "../src/merge/graph.ts";
 import { mergeCommits } from "../src/merge/merge-commits.ts";
+import { atOnce } from "../src/merge/steps.ts";
 import { overlay } from "../src/merge/overlay.ts";
 
 const args = process.argv.slice(2);
@@ -35,7 +36,7 @@ const count = (name: string): void => {
 /** What the merge commit is, and what the gate misses in it. */
 function inspect(merge: string, parents: readonly string[]): [kind: string, losses: Loss[]] {
   const tree = commitTree(db, merge);
-  const losses = inspectMerge(db, graph, parents, tree);
+  const losses = atOnce(inspectMerge(db, graph, parents, tree));
   if (parents.length !== 2) return ["octopus", losses];
   const merged = mergeCommits(overlay(db), parents[0]!, parents[1]!, {
     graph,

@@ -10,16 +10,18 @@ import { AgentqError, isAgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isAncestor } from "../git/history.ts";
 import { quotePath } from "../git/path-quote.ts";
+import { pacer } from "../git/pacer.ts";
 import type { Repository } from "../git/repository.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
 import { findUnsafePath } from "../git/unsafe-tree.ts";
 import { treeFiles } from "../git/work-tree-settings.ts";
 import { attributeLookup } from "../git/attributes.ts";
 import { prepareWorktree } from "../git/worktree.ts";
-import { checkGate, LANDING_LABELS } from "../merge/gate.ts";
-import { mergeCommits } from "../merge/merge-commits.ts";
+import { gateSteps, LANDING_LABELS } from "../merge/gate.ts";
+import { mergeSteps } from "../merge/merge-commits.ts";
 import { overlay } from "../merge/overlay.ts";
 import { pathText } from "../merge/state.ts";
+import { inTurns, type Steps } from "../merge/steps.ts";
 import type { MergeOptions } from "../merge/types.ts";
 import { preparePipes } from "../platform/pipes.ts";
 import { runCommand } from "../platform/process.ts";
@@ -64,10 +66,10 @@ export function createCloneWorkshop(
   ): Promise<ReadyMerge | Refusal> {
     const { candidate } = ticket.message;
     await objects.ensure(tip === null ? [candidate] : [tip, candidate], signal);
-    return await objects.supplied(() => mergeHere(ticket, tip), signal);
+    return await objects.supplied(() => inTurns(mergeHere(ticket, tip), pacer(signal)), signal);
   }
 
-  function mergeHere(ticket: TicketEntry, tip: Oid | null): ReadyMerge | Refusal {
+  function* mergeHere(ticket: TicketEntry, tip: Oid | null): Steps<ReadyMerge | Refusal> {
     const { candidate } = ticket.message;
     const drops = ticket.message.agentq?.drops ?? [];
     const tree = treeOf(objects, candidate);
@@ -79,24 +81,25 @@ export function createCloneWorkshop(
     }
     if (isAncestor(objects, candidate, tip)) return nothingToLand(candidate, tip);
     if (isAncestor(objects, tip, candidate)) {
-      const gate = checkGate(objects, { tip, candidate, drops, options: mergeOptions(tip) });
+      const gate = yield* gateSteps(objects, { tip, candidate, drops, options: mergeOptions(tip) });
       if (!gate.ok) return { verdict: "refused", ...gate };
       return guarded({ verdict: "ready", commit: candidate, tree, base: tip, objects }, tip);
     }
-    return mergeBoth(ticket, tip, drops);
+    return yield* mergeBoth(ticket, tip, drops);
   }
 
-  function mergeBoth(
+  function* mergeBoth(
     ticket: TicketEntry,
     tip: Oid,
     drops: readonly string[],
-  ): ReadyMerge | Refusal {
+  ): Steps<ReadyMerge | Refusal> {
     const { candidate } = ticket.message;
     const scratch = overlay(objects);
     const settings = mergeOptions(tip);
     try {
-      const merged = mergeCommits(scratch, tip, candidate, settings);
-      const gate = checkGate(scratch, { tip, candidate, merge: merged, drops, options: settings });
+      const merged = yield* mergeSteps(scratch, tip, candidate, settings);
+      const asked = { tip, candidate, merge: merged, drops, options: settings };
+      const gate = yield* gateSteps(scratch, asked);
       if (!gate.ok) return { verdict: "refused", ...gate };
       const commit = landingCommit(objects, ticket, tip, merged.tree);
       const made = [

@@ -14,11 +14,12 @@ import { collectRenames, decideDirectoryRenames } from "./directory-renames.ts";
 import { findRenames } from "./find-renames.ts";
 import type { Pair } from "./rename-state.ts";
 import { type MergeState, note, pathText } from "./state.ts";
+import type { Steps } from "./steps.ts";
 
 const DEFAULT_LIMIT = 7000;
 
 /** Second step of merging trees. False when something about renames alone makes the merge a conflict. */
-export function applyRenames(state: MergeState): boolean {
+export function* applyRenames(state: MergeState): Steps<boolean> {
   const { options, renames } = state;
   const { sides } = renames;
   const possible = [OURS, THEIRS].some((side) =>
@@ -33,7 +34,7 @@ export function applyRenames(state: MergeState): boolean {
     return value === true ? false : value === false ? true : undefined;
   };
   for (const side of [OURS, THEIRS] as const) {
-    findRenames(state.db, renames, sides[side], limit, isBinary);
+    yield* findRenames(state.db, renames, sides[side], limit, isBinary);
   }
   let clean = true;
   if (state.depth === 0 && options.directoryRenames !== false) {
@@ -41,7 +42,7 @@ export function applyRenames(state: MergeState): boolean {
   }
   const collected = collectRenames(state);
   clean = clean && collected.clean;
-  clean = applyAll(state, collected.renames) && clean;
+  clean = (yield* applyAll(state, collected.renames)) && clean;
   notePaired(state, collected.renames);
   return clean;
 }
@@ -66,9 +67,10 @@ function notePaired({ paths, renames }: MergeState, pairs: readonly Pair[]): voi
   }
 }
 
-function applyAll(state: MergeState, renames: readonly Pair[]): boolean {
+function* applyAll(state: MergeState, renames: readonly Pair[]): Steps<boolean> {
   let clean = true;
   for (let i = 0; i < renames.length; i++) {
+    yield;
     const pair = renames[i]!;
     const old = state.paths.get(pair.one.path);
     if (!old || old.clean) continue;

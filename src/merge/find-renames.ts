@@ -13,6 +13,7 @@ import { countDirectories } from "./directory-counts.ts";
 import { baseName, isRegular } from "./entry.ts";
 import type { Pair, RenameState, SideRenames } from "./rename-state.ts";
 import { FULL_SCORE, RENAME_SCORE, type Similarity, similarity } from "./similarity.ts";
+import type { Steps } from "./steps.ts";
 
 const EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
 const BASE_NAME_SCORE = RENAME_SCORE + (FULL_SCORE - RENAME_SCORE) / 2;
@@ -22,13 +23,13 @@ const CANDIDATES = 4;
 const IDENTICAL = 100;
 
 /** Joins the pairs of one side into renames where there are any. */
-export function findRenames(
+export function* findRenames(
   db: ObjectReader,
   renames: RenameState,
   side: SideRenames,
   limit: number,
   isBinary: (path: string) => boolean | undefined,
-): void {
+): Steps<void> {
   if (side.pairs.length === 0 || side.sources.size === 0) return;
   side.directoryCounts = new Map();
   const targets: Pair[] = [];
@@ -44,7 +45,7 @@ export function findRenames(
   sources = sources.filter(({ one }) => !one.used);
   const counts = countDirectories(side, targets.filter(({ renamed }) => renamed));
   const compare = similarity(db, isBinary);
-  findByBaseName(sources, targets, side, compare, counts);
+  yield* findByBaseName(sources, targets, side, compare, counts);
   sources = sources.filter(({ one }) => !one.used && side.sources.has(one.path));
   sources = counts.dropCertain(sources);
 
@@ -53,7 +54,7 @@ export function findRenames(
     if (open.length * sources.length > limit * limit) {
       renames.neededLimit = Math.max(renames.neededLimit, open.length, sources.length);
     } else {
-      findInexact(sources, open, compare, counts.renamed);
+      yield* findInexact(sources, open, compare, counts.renamed);
     }
   }
   counts.finish();
@@ -99,13 +100,13 @@ function findExact(sources: readonly Pair[], targets: readonly Pair[]): void {
   }
 }
 
-function findByBaseName(
+function* findByBaseName(
   sources: readonly Pair[],
   targets: readonly Pair[],
   side: SideRenames,
   compare: Similarity,
   counts: { renamed(from: string, to: string): void; guess(path: string): string | undefined },
-): void {
+): Steps<void> {
   const several = -1;
   const sourceNames = new Map<string, number>();
   sources.forEach(({ one }, i) => {
@@ -120,25 +121,26 @@ function findByBaseName(
     const name = baseName(two.path);
     targetNames.set(name, targetNames.has(name) ? several : i);
   });
-  sources.forEach((source, i) => {
-    if (!side.sources.has(source.one.path)) return;
+  for (const [i, source] of sources.entries()) {
+    if (!side.sources.has(source.one.path)) continue;
     const name = baseName(source.one.path);
     let index = targetNames.get(name);
-    if (index === undefined) return;
+    if (index === undefined) continue;
     if (sourceNames.get(name) !== i || index === several) {
       // Not the only one of that name: look where its directory seems to have gone.
       const directory = counts.guess(source.one.path);
-      if (directory === undefined) return;
+      if (directory === undefined) continue;
       index = targetPaths.get(`${directory}/${name}`);
-      if (index === undefined) return;
+      if (index === undefined) continue;
     }
     const target = targets[index]!;
-    if (target.renamed) return;
+    if (target.renamed) continue;
+    yield;
     const score = compare.score(source.one, target.two, BASE_NAME_SCORE);
-    if (score < BASE_NAME_SCORE) return;
+    if (score < BASE_NAME_SCORE) continue;
     record(target, source, score);
     counts.renamed(source.one.path, target.two.path);
-  });
+  }
 }
 
 interface Candidate {
@@ -157,16 +159,17 @@ function compareCandidates(a: Candidate, b: Candidate): number {
   return a.score === b.score ? b.name - a.name : b.score - a.score;
 }
 
-function findInexact(
+function* findInexact(
   sources: readonly Pair[],
   targets: readonly Pair[],
   compare: Similarity,
   renamed: (from: string, to: string) => void,
-): void {
+): Steps<void> {
   const all: Candidate[] = [];
   for (const target of targets) {
     const best: Candidate[] = new Array(CANDIDATES).fill(NO_CANDIDATE);
     for (const source of sources) {
+      yield;
       const candidate = {
         source,
         target,

@@ -19,9 +19,10 @@ import type { Loss } from "./gate/loss.ts";
 import { adviceOn, type LossyMerge, oldestFirst, type StandingLoss } from "./gate/advice.ts";
 import { type MergeCommit, mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
-import { mergeCommits } from "./merge-commits.ts";
+import { mergeSteps } from "./merge-commits.ts";
 import { overlay } from "./overlay.ts";
 import { byteString, pathText } from "./state.ts";
+import { atOnce, type Steps } from "./steps.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
 
 export interface GateRequest {
@@ -57,12 +58,16 @@ export const LANDING_LABELS = { ours: "branch", theirs: "candidate" } as const;
  * Judges a candidate. Reads from `db`, writes nothing to it.
  * @throws `object-missing` for what the caller may fetch before it tries again; `unrelated-histories`
  */
-export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
+export const checkGate = (db: CommitReader, request: GateRequest): GateVerdict =>
+  atOnce(gateSteps(db, request));
+
+/** The same, left off now and then. Who goes on with it gets what `checkGate` throws. */
+export function* gateSteps(db: CommitReader, request: GateRequest): Steps<GateVerdict> {
   const { tip, candidate, options = {} } = request;
   const graph = options.graph ?? commitGraph(db, options.shallow);
   const declared = dropMatcher(request.drops ?? []);
 
-  const refused = inspectCandidate(db, graph, request, declared);
+  const refused = yield* inspectCandidate(db, graph, request, declared);
   if (refused) return refused;
 
   const contained = isAncestor(db, tip, candidate);
@@ -72,8 +77,11 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
       return { ok: true };
     }
   }
-  const merge = request.merge ??
-    mergeCommits(scratch, tip, candidate, { labels: LANDING_LABELS, ...options, graph });
+  const merge = request.merge ?? (yield* mergeSteps(scratch, tip, candidate, {
+    labels: LANDING_LABELS,
+    ...options,
+    graph,
+  }));
   if (!merge.clean) {
     return {
       ok: false,
@@ -85,7 +93,7 @@ export function checkGate(db: CommitReader, request: GateRequest): GateVerdict {
       report: mergeReport(merge),
     };
   }
-  const losses = compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options)
+  const losses = (yield* compareMerge(scratch, graph, merge, request.tree ?? merge.tree, options))
     .filter((loss) => counts(loss, declared));
   return losses.length === 0 ? { ok: true } : refuse("merge refused", [{
     merge: null,
@@ -99,28 +107,30 @@ const counts = ({ kind, path }: Loss, declared: (path: string) => boolean): bool
   kind === "markers" || !declared(path);
 
 /** The candidate's own merges, or null when nothing is wrong with them. */
-function inspectCandidate(
+function* inspectCandidate(
   db: CommitReader,
   graph: CommitGraph,
   { tip, candidate, options }: GateRequest,
   declared: (path: string) => boolean,
-): GateVerdict | null {
+): Steps<GateVerdict | null> {
   const commits = commitsBetween(db, tip, candidate).map((oid) => graph.get(oid));
   const lossy: LossyMerge[] = [];
   const bad: { merge: MergeCommit; losses: StandingLoss[] }[] = [];
   const tipTree = commitTree(db, candidate);
   for (const { oid, parentOids } of commits) {
     if (parentOids.length < 2) continue;
-    const found = inspectMerge(db, graph, parentOids, commitTree(db, oid), options, tipTree)
-      .filter((loss) => counts(loss, declared));
+    const found =
+      (yield* inspectMerge(db, graph, parentOids, commitTree(db, oid), options, tipTree))
+        .filter((loss) => counts(loss, declared));
     if (found.length === 0) continue;
     lossy.push({ oid, paths: new Set(found.map(({ path }) => path)) });
     const later = commits.filter((commit) => commit.oid !== oid && isAncestor(db, oid, commit.oid));
     const standing = forgiveness(db, oid, candidate, later);
-    const losses = found.flatMap((judged) => {
-      const loss = standing(judged);
-      return loss && counts(loss, declared) ? [{ judged, loss }] : [];
-    });
+    const losses: StandingLoss[] = [];
+    for (const judged of found) {
+      const loss = yield* standing(judged);
+      if (loss && counts(loss, declared)) losses.push({ judged, loss });
+    }
     if (losses.length === 0) continue;
     const sides = parentOids.map((parent) => ({
       oid: parent,

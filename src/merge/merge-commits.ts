@@ -9,6 +9,7 @@ import { EMPTY_TREE, type ObjectDatabase, type Oid } from "../git/types.ts";
 import { type CommitGraph, commitGraph, mergeBases } from "./graph.ts";
 import { createContext, mergeThree, type TreeMerge } from "./merge-trees.ts";
 import { byteString, type MergeContext } from "./state.ts";
+import { atOnce, type Steps } from "./steps.ts";
 import type { MergeOptions, MergeResult } from "./types.ts";
 
 /**
@@ -22,6 +23,16 @@ export function mergeCommits(
   theirs: Oid,
   options: MergeOptions = {},
 ): MergeResult {
+  return atOnce(mergeSteps(db, ours, theirs, options));
+}
+
+/** The same, left off now and then. Who goes on with it gets what `mergeCommits` throws. */
+export function* mergeSteps(
+  db: ObjectDatabase,
+  ours: Oid,
+  theirs: Oid,
+  options: MergeOptions = {},
+): Steps<MergeResult> {
   const graph = options.graph ?? commitGraph(db, options.shallow);
   const bases = mergeBases(graph, ours, theirs);
   if (bases.length === 0 && !options.allowUnrelated) {
@@ -32,7 +43,7 @@ export function mergeCommits(
     );
   }
   const labels = options.labels ?? { ours: "ours", theirs: "theirs" };
-  const merged = mergeRecursively(
+  const merged = yield* mergeRecursively(
     createContext(db, options),
     graph,
     0,
@@ -44,7 +55,7 @@ export function mergeCommits(
   return { ours, theirs, bases, ...merged };
 }
 
-function mergeRecursively(
+function* mergeRecursively(
   context: MergeContext,
   graph: CommitGraph,
   depth: number,
@@ -52,7 +63,7 @@ function mergeRecursively(
   ours: Oid,
   theirs: Oid,
   bases: readonly Oid[],
-): TreeMerge & { baseTree: Oid } {
+): Steps<TreeMerge & { baseTree: Oid }> {
   const abbreviate = context.options.abbreviate ?? ((oid: Oid) => oid.slice(0, 7));
   let base: Oid | undefined;
   let baseLabel = "empty tree";
@@ -62,10 +73,10 @@ function mergeRecursively(
       baseLabel = bases.length > 1 ? "merged common ancestors" : abbreviate(next);
       continue;
     }
-    base = mergeBase(context, graph, depth + 1, base, next);
+    base = yield* mergeBase(context, graph, depth + 1, base, next);
   }
   const baseTree = base === undefined ? EMPTY_TREE : graph.tree(base);
-  const merged = mergeThree(
+  const merged = yield* mergeThree(
     context,
     depth,
     [baseLabel, labels[0], labels[1]],
@@ -78,17 +89,17 @@ function mergeRecursively(
  * The virtual commit of two merge bases. Made once for each pair and depth: with three branches that keep
  * merging each other, each level asks for the one below it twice.
  */
-function mergeBase(
+function* mergeBase(
   context: MergeContext,
   graph: CommitGraph,
   depth: number,
   one: Oid,
   two: Oid,
-): Oid {
+): Steps<Oid> {
   const key = `${depth} ${one} ${two}`;
   let merged = context.mergedBases.get(key);
   if (merged === undefined) {
-    const { tree } = mergeRecursively(
+    const { tree } = yield* mergeRecursively(
       context,
       graph,
       depth,

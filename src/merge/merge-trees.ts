@@ -7,6 +7,7 @@ import type { PairedVersions } from "./rename-state.ts";
 import { createState, type MergeContext, type MergeState, pathText } from "./state.ts";
 import type { Conflict, ConflictStage, ConflictType, MergeOptions } from "./types.ts";
 import { resolvePaths } from "./resolve.ts";
+import { atOnce, type Steps } from "./steps.ts";
 
 export interface TreeMerge {
   readonly clean: boolean;
@@ -22,17 +23,17 @@ export function createContext(db: ObjectDatabase, options: MergeOptions): MergeC
 }
 
 /** Merges three trees; labels are byte strings. `depth` counts merges of merge bases. */
-export function mergeThree(
+export function* mergeThree(
   context: MergeContext,
   depth: number,
   labels: readonly [base: string, ours: string, theirs: string],
   trees: readonly [base: Oid, ours: Oid, theirs: Oid],
-): TreeMerge {
+): Steps<TreeMerge> {
   const state = createState(context, depth, labels);
   try {
     collectPaths(state, trees);
-    const clean = applyRenames(state);
-    const tree = resolvePaths(state);
+    const clean = yield* applyRenames(state);
+    const tree = yield* resolvePaths(state);
     return {
       clean: clean && state.conflicted.size === 0,
       tree,
@@ -92,5 +93,5 @@ export function mergeTrees(
   const bytes = [options.baseLabel ?? "base", labels.ours, labels.theirs].map((label) =>
     Buffer.from(label, "utf8").toString("latin1")
   ) as [string, string, string];
-  return mergeThree(createContext(db, options), 0, bytes, [base, ours, theirs]);
+  return atOnce(mergeThree(createContext(db, options), 0, bytes, [base, ours, theirs]));
 }

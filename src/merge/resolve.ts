@@ -19,6 +19,7 @@ import {
   type Side,
   THEIRS,
 } from "./entry.ts";
+import type { Steps } from "./steps.ts";
 import { type MergeState, note, pathText, uniquePath } from "./state.ts";
 
 /** The entries of directories that are being put together, innermost last. */
@@ -28,10 +29,11 @@ interface OpenDirectory {
 }
 
 /** Decides every path and gives the merged tree. */
-export function resolvePaths(state: MergeState): Oid {
+export function* resolvePaths(state: MergeState): Steps<Oid> {
   const order = [...state.paths.keys()].map((path) => path + "/").sort();
   const open: OpenDirectory[] = [];
   for (let i = order.length - 1; i >= 0; i--) {
+    yield;
     const path = order[i]!.slice(0, -1);
     const entry = state.paths.get(path)!;
     enter(state, open, entry.directory);

@@ -12,6 +12,7 @@ import { compareMerge } from "../../src/merge/gate/merge.ts";
 import { commitGraph } from "../../src/merge/graph.ts";
 import { mergeCommits } from "../../src/merge/merge-commits.ts";
 import { type Overlay, overlay } from "../../src/merge/overlay.ts";
+import { atOnce } from "../../src/merge/steps.ts";
 import { mergeTexts } from "../../src/merge/text/merge3.ts";
 import { treePaths } from "../../src/merge/tree-paths.ts";
 import { makeRepo, tempDir } from "../helpers/git.ts";
@@ -139,7 +140,7 @@ describe("trees", () => {
     const theirs = graph.addVirtual(two, [base]);
     const merged = mergeCommits(db, ours, theirs, { graph });
     assert.equal(merged.clean, false);
-    assert.equal(compareMerge(db, graph, merged, two).length, 1);
+    assert.equal(atOnce(compareMerge(db, graph, merged, two)).length, 1);
   });
 });
 

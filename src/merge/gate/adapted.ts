@@ -41,7 +41,7 @@ export function withAdapted(texts: MergedTexts): MergedTexts | null {
   /** Of each line that was adapted: the line that it became. */
   const became = new Map<number, Uint8Array>();
   const changes = new Map<number, Uint8Array>();
-  for (const { at, removed, newAt, added } of diffLines(wanted, got, tables, "histogram")) {
+  for (const { at, removed, newAt, added } of diffLines(wanted, got, tables, "bounded")) {
     if (removed * added > COMPARISONS) continue;
     const free = new Set(Array.from({ length: added }, (_, i) => newAt + i));
     for (let i = at; i < at + removed; i++) {

@@ -8,12 +8,13 @@ import { isNumberedOn } from "./numbers.ts";
 import { prepare } from "./prepared.ts";
 import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./texts.ts";
 import { shared, wordCounts } from "./words.ts";
+import type { Steps } from "../steps.ts";
 
-export function findContentLoss(
+export function* findContentLoss(
   context: PathContext,
   versions: PathVersions,
   lost: Lost,
-): Loss | null {
+): Steps<Loss | null> {
   const { base, ours, theirs, expected, result, conflicted } = versions;
   const texts = readTexts(context.db, [base, ours, theirs, result]);
   if (!texts) return findOpaqueLoss(versions, lost);
@@ -24,11 +25,14 @@ export function findContentLoss(
   const merged = conflicted || decoded
     ? mergedText(all.base, all.ours, all.theirs)
     : textOf(context.db, expected);
-  if (!merged) return findLineLoss(context, versions, all, null, lost);
+  if (!merged) return yield* findLineLoss(context, versions, all, null, lost);
   const given = merged instanceof Uint8Array ? { text: merged } : merged;
-  const found = findLineLoss(context, versions, all, given, lost);
+  yield;
+  const found = yield* findLineLoss(context, versions, all, given, lost);
   const adapted = found && withAdapted({ ...all, merged: given });
-  return adapted && !findLineLoss(context, versions, adapted, adapted.merged, lost) ? null : found;
+  if (!adapted) return found;
+  yield;
+  return (yield* findLineLoss(context, versions, adapted, adapted.merged, lost)) && found;
 }
 
 /** What has no lines: nothing but the whole of it can be compared. */
@@ -55,19 +59,19 @@ function findOpaqueLoss(
   return null;
 }
 
-function findLineLoss(
+function* findLineLoss(
   context: PathContext,
   { base, ours, theirs, result, conflicted, isPartial }: PathVersions,
   texts: Omit<MergedTexts, "merged">,
   merged: Merged | null,
   lost: Lost,
-): Loss | null {
+): Steps<Loss | null> {
   const prepared = prepare([texts.base, texts.ours, texts.theirs, texts.result]);
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
     if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
     const alone = other.oid === base.oid || other.oid === side.oid;
     if (ours.oid === theirs.oid && isNumberedOn(texts.base, texts.ours, texts.result)) continue;
-    const found = findTextLoss(
+    const found = yield* findTextLoss(
       {
         base: texts.base,
         side: parent === 1 ? texts.ours : texts.theirs,
@@ -82,7 +86,7 @@ function findLineLoss(
     if (found) return lost("text", parent, found.what, found);
   }
   if (!merged || isPartial) return null;
-  const cuts = cutsOf(
+  const cuts = yield* cutsOf(
     { ...merged, sides: [texts.base, texts.ours, texts.theirs] },
     texts.result,
     () => context.elsewhere(),

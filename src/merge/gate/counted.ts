@@ -8,31 +8,32 @@
  *    the same, deleted lines: all back at their place, and more than merging gives ──────────▶ back
  * ```
  */
+import { around } from "./around.ts";
 import { isNameImported } from "./imports.ts";
 import { hasWord, type Layout, type LostHunk, SHOWN_LINES, slice } from "./layout.ts";
-import { isRenumberedText } from "./numbers.ts";
 import { isNeeded } from "./undone.ts";
 import { lostLines, shiftedLosses } from "./shifted.ts";
 import { countOf, wordCounts } from "./words.ts";
 import { countKeys, type LineCounts, mergedOf, needed, numberOf, timesIn } from "./tally.ts";
+import type { Steps } from "../steps.ts";
 import { type Change, diffLines } from "../text/diff.ts";
 import type { Hunk } from "../text/hunks.ts";
 import type { Lines } from "../text/lines.ts";
 
 /** What of the side's is lost though equal lines stand elsewhere. */
-export function countedLosses(layout: Layout): LostHunk[] {
+export function* countedLosses(layout: Layout): Steps<LostHunk[]> {
   const { keys, counts, starts } = mergedOf(layout);
   const { tables } = layout.texts.prepared.classes("loose");
-  const changes = diffLines(keys, layout.keys.result, tables, "histogram");
+  const changes = diffLines(keys, layout.keys.result, tables, "bounded");
   const isWhole = sameKeys(layout.keys.result, layout.keys.other);
-  return [
-    ...layout.hunks.flatMap((hunk) =>
-      hunk.take === "theirs"
-        ? lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole)
-        : []
-    ),
-    ...shiftedLosses(layout),
-  ];
+  const lost: LostHunk[] = [];
+  for (const hunk of layout.hunks) {
+    if (hunk.take !== "theirs") continue;
+    yield;
+    lost.push(...lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole));
+  }
+  yield;
+  return [...lost, ...shiftedLosses(layout)];
 }
 
 const sameKeys = (a: Int32Array, b: Int32Array): boolean =>
@@ -49,7 +50,7 @@ function lostOf(
 ): LostHunk[] {
   const { base, side, result, keys } = layout;
   const end = start + hunk.theirsCount;
-  const touching = changes.filter(({ at, removed }) => at <= end && at + removed >= start);
+  const touching = around(changes, start, end);
   if (touching.length === 0) return [];
   const [own, old] = [
     countKeys(keys.side.subarray(hunk.theirs, hunk.theirs + hunk.theirsCount)),
@@ -90,10 +91,8 @@ function lostOf(
     }
   }
   if (missing.length > 0) {
-    const text = slice(side, hunk.theirs, hunk.theirsCount);
-    const isNumber = back.size > 0 &&
-      isRenumberedText(slice(base, hunk.base, hunk.baseCount), text);
-    const lost = isNumber ? missing : missing.filter((i) => isShort(layout, i));
+    // With the old lines back, what tells them apart needn't be a word: a sign, an order, a comment.
+    const lost = back.size > 0 ? missing : missing.filter((i) => isShort(layout, i));
     return lost.length > 0 ? [lostLines(layout, lost, place)] : [];
   }
 

@@ -23,6 +23,7 @@ import {
   wordList,
   type WordSource,
 } from "./words.ts";
+import type { Steps } from "../steps.ts";
 import { diffLines } from "../text/diff.ts";
 import { alignChanges, joinConflicts, refineConflicts } from "../text/hunks.ts";
 import { classifyLines, type Lines, splitLines } from "../text/lines.ts";
@@ -51,11 +52,11 @@ export interface Merged {
   readonly sides?: readonly [base: Uint8Array, ours: Uint8Array, theirs: Uint8Array];
 }
 
-export function cutsOf(
+export function* cutsOf(
   of: Merged | Uint8Array,
   result: Uint8Array,
   elsewhere: () => WordSource,
-): Cut[] {
+): Steps<Cut[]> {
   const merged: Merged = of instanceof Uint8Array ? { text: of } : of;
   const [want, have] = [merged.text, result].map(splitLines) as [Lines, Lines];
   const { ids, tables } = classifyLines(
@@ -90,7 +91,8 @@ export function cutsOf(
   };
 
   const cuts: Cut[] = [];
-  for (const { at, removed, newAt, added } of diffLines(wanted, got, tables, "histogram")) {
+  for (const { at, removed, newAt, added } of diffLines(wanted, got, tables, "bounded")) {
+    yield;
     const lines: number[] = [];
     const settled: Counts = new Map();
     for (let i = at; i < at + removed; i++) {
@@ -169,8 +171,8 @@ export function mergedText(base: Uint8Array, ours: Uint8Array, theirs: Uint8Arra
   const { ids, tables } = classifyLines(lines);
   const [old, one, two] = ids as [Int32Array, Int32Array, Int32Array];
   const aligned = alignChanges(
-    diffLines(old, one, tables, "histogram"),
-    diffLines(old, two, tables, "histogram"),
+    diffLines(old, one, tables, "bounded"),
+    diffLines(old, two, tables, "bounded"),
     one,
     two,
     old.length,
@@ -185,7 +187,7 @@ export function mergedText(base: Uint8Array, ours: Uint8Array, theirs: Uint8Arra
     }
   };
   let at = 0;
-  for (const hunk of joinConflicts(refineConflicts(aligned, one, two, tables, "histogram"))) {
+  for (const hunk of joinConflicts(refineConflicts(aligned, one, two, tables, "bounded"))) {
     const conflict = hunk.take === "conflict";
     put(lines[1], at, hunk.ours - at);
     if (hunk.take !== "theirs") put(lines[1], hunk.ours, hunk.oursCount, conflict);

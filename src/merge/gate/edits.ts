@@ -11,17 +11,19 @@
  *    the result has neither: it was edited by hand ────────────────────▶ not judged here
  * ```
  */
+import { around, aroundHunk } from "./around.ts";
 import { type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { type BesideLines, linesBeside } from "./beside.ts";
 import { isNumberAnswered } from "./numbers.ts";
+import { isEnough } from "./tally.ts";
 import { isContained, isWord, mergeTokens, type TokenMerge } from "./tokens.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
 import type { Hunk } from "../text/hunks.ts";
 
 /** The side's edits in a conflict of lines of which the result has the other side's version, or the old one. */
 export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
-  const { base, other, side, result, keys, known, changes, otherChanges } = layout;
+  const { base, other, side, result, keys, changes, otherChanges } = layout;
   const own = pairsIn(base, side, changes, hunk);
   if (own.size === 0) return [];
   const others = pairsIn(base, other, otherChanges, hunk);
@@ -32,8 +34,9 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
 
   const undone: LostHunk[] = [];
   for (const [old, line] of own) {
-    if (known.keys.result.has(keys.side[line]!)) continue;
-    const isTouched = otherChanges.some(({ at, removed }) => at <= old && old < at + removed);
+    if (isEnough(layout, keys.side[line]!)) continue;
+    const isTouched = around(otherChanges, old, old)
+      .some(({ at, removed }) => at <= old && old < at + removed);
     const theirs = others.get(old);
     if (isTouched && theirs === undefined) continue;
     const taken = theirs === undefined ? undefined : there.get(keys.other[theirs]!);
@@ -144,7 +147,7 @@ const isList = (line: Uint8Array): boolean => {
 };
 
 function isOneForOne({ changes }: Layout, hunk: Hunk): boolean {
-  return changes.every(({ at, removed, added }) =>
+  return aroundHunk(changes, hunk).every(({ at, removed, added }) =>
     at + removed <= hunk.base || at >= hunk.base + hunk.baseCount || removed === added
   );
 }

@@ -14,6 +14,7 @@ import { Buffer } from "node:buffer";
 import type { CommitReader } from "../../git/history.ts";
 import type { Oid } from "../../git/types.ts";
 import { isRegular, NOTHING, sameVersion, type Version } from "../entry.ts";
+import { around } from "./around.ts";
 import type { Place } from "./layout.ts";
 import { markersStand } from "./markers.ts";
 import { commitTree, type JudgedLoss } from "./merge.ts";
@@ -23,6 +24,7 @@ import { isText, textOf } from "./texts.ts";
 import { shared, wordCounts, wordList } from "./words.ts";
 import { diffLines } from "../text/diff.ts";
 import { classifyLines, splitLines } from "../text/lines.ts";
+import type { Steps } from "../steps.ts";
 import { treePaths } from "../tree-paths.ts";
 
 /** Less of a text's words than this are left: it was written anew. */
@@ -37,8 +39,13 @@ export function forgiveness(
   merge: Oid,
   tip: Oid,
   later: readonly { readonly oid: Oid; readonly parentOids: readonly Oid[] }[],
-): (loss: JudgedLoss) => Loss | null {
-  if (later.length === 0) return (loss) => loss;
+): (loss: JudgedLoss) => Steps<Loss | null> {
+  if (later.length === 0) {
+    // deno-lint-ignore require-yield
+    return function* (loss) {
+      return loss;
+    };
+  }
   const lookup = treePaths(db);
   const at = (commit: Oid, path: string): Version => lookup.at(commitTree(db, commit), path);
   const text = (version: Version): Uint8Array => textOf(db, version) ?? db.read(version.oid).data;
@@ -61,7 +68,7 @@ export function forgiveness(
    * A merge with markers in it was half-written. What came of it later is judged as if it were the merge; and
    * that it was changed is no answer, as taking the markers out changes it.
    */
-  const unmarked = (loss: JudgedLoss): Loss | null => {
+  const unmarked = function* (loss: JudgedLoss): Steps<Loss | null> {
     const merged = at(merge, loss.path);
     let now = at(tip, loss.path);
     if (now.mode === 0) {
@@ -69,20 +76,24 @@ export function forgiveness(
       now = moves(db)(merged, differences)?.right ?? NOTHING;
     }
     if (isRegular(now.mode) && markersStand(text(merged), loss.regions, text(now))) return loss;
-    const left = loss.again(commitTree(db, tip));
+    const left = yield* loss.againInSteps(commitTree(db, tip));
     if (left === null || left.kind === "markers") return left;
     // Deleted on purpose; or all of it stood there, and was changed later.
-    const wasWhole = ({ oid, parentOids }: (typeof later)[number]): boolean =>
-      !parentOids.some((parent) => sameVersion(at(parent, loss.path), at(oid, loss.path))) &&
-      at(oid, loss.path).mode !== 0 && loss.again(commitTree(db, oid)) === null;
-    if (left.kind === "missing" || later.some(wasWhole)) return null;
+    if (left.kind === "missing") return null;
+    for (const { oid, parentOids } of later) {
+      const own = at(oid, loss.path);
+      if (own.mode === 0 || parentOids.some((parent) => sameVersion(at(parent, loss.path), own))) {
+        continue;
+      }
+      if ((yield* loss.againInSteps(commitTree(db, oid))) === null) return null;
+    }
     return { ...left, what: `${left.what}, now that its conflict markers are out` };
   };
 
-  const isForgiven = (loss: JudgedLoss): boolean => {
+  const isForgiven = function* (loss: JudgedLoss): Steps<boolean> {
     const merged = at(merge, loss.path);
     const now = at(tip, loss.path);
-    const again = loss.again(commitTree(db, tip));
+    const again = yield* loss.againInSteps(commitTree(db, tip));
     if (again === null || !changes(loss.path)) return again === null;
     if (now.mode === 0) return merged.mode !== 0;
     if (loss.kind === "mode") return now.mode !== merged.mode;
@@ -95,7 +106,11 @@ export function forgiveness(
     return reaches(old, current, loss.places);
   };
 
-  return (loss) => loss.kind === "markers" ? unmarked(loss) : isForgiven(loss) ? null : loss;
+  return function* (loss) {
+    yield;
+    if (loss.kind === "markers") return yield* unmarked(loss);
+    return (yield* isForgiven(loss)) ? null : loss;
+  };
 }
 
 /**
@@ -111,7 +126,7 @@ function reaches(old: Uint8Array, now: Uint8Array, places: readonly Place[]): bo
       splitLines(Buffer.from(lines.flat().join("\n") + "\n", "latin1"))
     ),
   );
-  const changes = diffLines(ids[0]!, ids[1]!, tables, "histogram");
+  const changes = diffLines(ids[0]!, ids[1]!, tables, "bounded");
   const left = counted(after.lines);
   for (const [line, n] of counted(before.lines)) left.set(line, (left.get(line) ?? 0) - n);
   /** A line that isn't there any more, and of which words were changed: not only where it ends. */
@@ -120,7 +135,7 @@ function reaches(old: Uint8Array, now: Uint8Array, places: readonly Place[]): bo
       return false;
     }
     const [first, end] = [before.first[line]!, before.first[line + 1]!];
-    return changes.some(({ at, removed, newAt, added }) =>
+    return around(changes, first, end).some(({ at, removed, newAt, added }) =>
       removed > 0 ? at < end && at + removed > first : at > first && at < end ||
         at === end && after.lineOf[newAt - 1] === after.lineOf[newAt] ||
         at === first && after.lineOf[newAt + added - 1] === after.lineOf[newAt + added]

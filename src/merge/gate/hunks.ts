@@ -13,47 +13,58 @@ import {
   SHOWN_LINES,
   slice,
 } from "./layout.ts";
+import { around } from "./around.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
 import { countedLosses } from "./counted.ts";
 import { bringsNames, isAnswered, isBase } from "./answers.ts";
 import { isNameImported } from "./imports.ts";
 import { droppedLines, isWrittenAnew } from "./lines.ts";
 import { inNumbers, numberedLines } from "./numbers.ts";
+import { relaidLosses } from "./relaid.ts";
 import { undoneDeletions, undoneEdits } from "./undone.ts";
 import type { Texts } from "./survival.ts";
+import type { Steps } from "../steps.ts";
 import type { Hunk } from "../text/hunks.ts";
 
 /** The hunks of one side that were lost. */
-export function lostHunks(texts: Texts): LostHunk[] {
+export function* lostHunks(texts: Texts): Steps<LostHunk[]> {
   const layout = layOut(texts);
-  const back = undoneDeletions(layout);
-  const lost = layout.hunks.flatMap((hunk) => {
-    if (hunk.take !== "theirs" && hunk.take !== "conflict" || isAnswered(layout, hunk)) return [];
-    if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
-    const dropped = runs(droppedLines(layout, hunk));
-    if (dropped.length === 0) return [];
-    const place = placeOf(layout, hunk);
-    return dropped.map(({ first, count }) =>
-      lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
-    );
-  });
-  const told = [...lost];
+  const back = yield* undoneDeletions(layout);
+  const told: LostHunk[] = [];
+  for (const hunk of layout.hunks) {
+    yield;
+    told.push(...lostOf(layout, hunk));
+  }
   const size = ({ first, last }: LostHunk): number => last - first;
-  for (const edit of undoneEdits(layout).sort((a, b) => size(b) - size(a))) {
+  for (const edit of (yield* undoneEdits(layout)).sort((a, b) => size(b) - size(a))) {
     if (!isToldOf(told, edit)) told.push(edit);
   }
-  for (const one of countedLosses(layout)) {
+  for (const one of yield* countedLosses(layout)) {
     if (one.isBack) back.push(one);
     else if (!isToldOf(told, one)) told.push(one);
   }
+  yield;
+  for (const one of relaidLosses(layout)) if (!isToldOf(told, one)) told.push(one);
   return [...told, ...back];
 }
 
-/** The edits of the side that are undone in conflicts or missing by count, and nothing else of what it changed. */
-export function undoneLines(texts: Texts): LostHunk[] {
+function lostOf(layout: Layout, hunk: Hunk): LostHunk[] {
+  if (hunk.take !== "theirs" && hunk.take !== "conflict" || isAnswered(layout, hunk)) return [];
+  if (isLost(layout, hunk)) return [lostAt(layout, hunk)];
+  const dropped = runs(droppedLines(layout, hunk));
+  if (dropped.length === 0) return [];
+  const place = placeOf(layout, hunk);
+  return dropped.map(({ first, count }) =>
+    lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
+  );
+}
+
+/** The edits of the side that are undone in conflicts, missing by count, or in their old layout, and nothing else of what it changed. */
+export function* undoneLines(texts: Texts): Steps<LostHunk[]> {
   const layout = layOut(texts);
-  const lost = undoneEdits(layout);
-  return [...lost, ...countedLosses(layout).filter((one) => !isToldOf(lost, one))];
+  const lost = yield* undoneEdits(layout);
+  const more = [...yield* countedLosses(layout), ...relaidLosses(layout)];
+  return [...lost, ...more.filter((one) => !isToldOf(lost, one))];
 }
 
 const isToldOf = (lost: readonly LostHunk[], { first, last }: LostHunk): boolean =>
@@ -94,7 +105,7 @@ function isUndone(layout: Layout, hunk: Hunk): boolean {
   if (bringsNames(layout, hunk)) return false;
   const from = hunk.ours;
   const to = from + hunk.oursCount;
-  const touched = layout.edits.some(({ at, removed }) => at <= to && at + removed >= from);
+  const touched = around(layout.edits, from, to).length > 0;
   if (!touched && isUntouched(layout, hunk)) return true;
 
   const lines = linesOf(layout, hunk);
@@ -139,7 +150,7 @@ function isOverruled(layout: Layout, hunk: Hunk): boolean {
   const { rewrites, words, side } = layout;
   const from = hunk.ours;
   const to = from + hunk.oursCount;
-  const rewritten = rewrites.some(({ at, removed }) =>
+  const rewritten = around(rewrites, from, to).some(({ at, removed }) =>
     removed === 0
       ? at > from && at < to || from === to && at === from
       : at < to && at + removed > from

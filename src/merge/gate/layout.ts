@@ -1,5 +1,6 @@
 /** The texts of one path of a merge laid side by side: its hunks, and what the result made of them. */
 import { Buffer } from "node:buffer";
+import { firstFrom } from "./around.ts";
 import { withoutBlanks } from "./prepared.ts";
 import type { KnownCounts } from "./words.ts";
 import type { Texts } from "./survival.ts";
@@ -49,6 +50,8 @@ export interface LostHunk {
   readonly words: KnownCounts;
   /** The lines aren't missing: the side deleted them, and they are there again. */
   readonly isBack?: boolean;
+  /** The lines are there, in another layout. */
+  readonly isLayout?: boolean;
   /** The lines that are missing, without those that stand in the result, as far as they may be shown. */
   readonly text: readonly Uint8Array[];
   /** Where it belongs in the result. */
@@ -94,7 +97,7 @@ function makeLayout(texts: Texts): Layout {
       keys: of((text) => new Set(prepared.ids("loose", text))),
     },
     aligned,
-    hunks: joinConflicts(refineConflicts(aligned, ids.other, ids.side, tables, "histogram")),
+    hunks: joinConflicts(refineConflicts(aligned, ids.other, ids.side, tables, "bounded")),
     edits: prepared.diff("exact", texts.other, texts.result),
     rewrites: prepared.diff("loose", texts.other, texts.result),
     changes: prepared.diff("loose", texts.base, texts.side),
@@ -175,15 +178,16 @@ export function linesOf(layout: Layout, hunk: Hunk): HunkLines {
 export function placeOf({ rewrites }: Layout, hunk: Hunk): Place {
   const first = hunk.ours;
   const end = first + hunk.oursCount;
-  let from = first;
-  let to = end;
+  const next = firstFrom(rewrites, first);
+  const before = rewrites[next - 1];
+  const shift = before ? before.newAt + before.added - before.at - before.removed : 0;
+  const from = first + shift;
+  let to = end + shift;
   let touchedFrom: number | undefined;
-  for (const { at, removed, newAt, added } of rewrites) {
-    if (at > end) break;
-    const shift = newAt + added - at - removed;
-    if (at + removed < first) from = first + shift;
-    else touchedFrom ??= newAt;
-    to = at + removed > end ? newAt + added : end + shift;
+  for (let i = next; i < rewrites.length && rewrites[i]!.at <= end; i++) {
+    const { at, removed, newAt, added } = rewrites[i]!;
+    touchedFrom ??= newAt;
+    to = at + removed > end ? newAt + added : end + newAt + added - at - removed;
   }
   return { from: touchedFrom === undefined ? from : Math.min(from, touchedFrom), to };
 }

@@ -157,6 +157,9 @@ function isGone(layout: Layout, own: KnownCounts, how: PutIn, beside: BesideHunk
     countOf(words.result, word) > without || countOf(texts.elsewhere(), word) > 0
   );
   if (trace || beside.isAdapted(own)) return false;
+  // What the other side does away with needn't be said, nor any word twice: `self.port = port` is a field, `port: int`.
+  const meant = all.filter(({ word }) => countOf(words.other, word) >= countOf(words.base, word));
+  if (beside.isAdapted(new Map(meant.map(({ word }) => [word, 1])))) return false;
   return fresh.length > 0 || !beside.isSaid(own);
 }
 

@@ -5,15 +5,16 @@ import { shownPath } from "../../git/path-quote.ts";
 import type { Oid } from "../../git/types.ts";
 import { NOTHING, type Version } from "../entry.ts";
 import type { Loss, PathVersions } from "./loss.ts";
-import { findLoss } from "./path.ts";
+import { lossSteps } from "./path.ts";
 import { linesElsewhere } from "./elsewhere.ts";
 import { moves, standApart } from "./moved.ts";
 import { countOf, type Counts } from "./words.ts";
 import type { CommitGraph } from "../graph.ts";
-import { mergeCommits } from "../merge-commits.ts";
+import { mergeSteps } from "../merge-commits.ts";
 import { type Overlay, overlay } from "../overlay.ts";
 import type { PairedVersions } from "../rename-state.ts";
 import { pathText } from "../state.ts";
+import { atOnce, type Steps } from "../steps.ts";
 import { type Difference, treePaths } from "../tree-paths.ts";
 import type { MergeOptions, MergeResult } from "../types.ts";
 
@@ -22,14 +23,14 @@ import type { MergeOptions, MergeResult } from "../types.ts";
  * second are merged one after the other, as an octopus merge does. What moved to another path has to stand
  * there in `tip` too, the tree that later commits made of it.
  */
-export function inspectMerge(
+export function* inspectMerge(
   db: CommitReader,
   graph: CommitGraph,
   parents: readonly Oid[],
   tree: Oid,
   options: MergeOptions = {},
   tip: Oid = tree,
-): JudgedLoss[] {
+): Steps<JudgedLoss[]> {
   const scratch = overlay(db);
   let ours = parents[0]!;
   let merged: MergeResult | undefined;
@@ -37,25 +38,28 @@ export function inspectMerge(
   const settled = new Set<string>();
   for (const theirs of parents.slice(1)) {
     if (merged) ours = graph.addVirtual(merged.tree, [merged.ours, merged.theirs]);
-    const make = (attributes = options.attributes): MergeResult =>
-      mergeCommits(scratch, ours, theirs, {
+    const make = (attributes = options.attributes): Steps<MergeResult> =>
+      mergeSteps(scratch, ours, theirs, {
         ...options,
         ...attributes ? { attributes } : {},
         graph,
         allowUnrelated: true,
         labels: { ours: "parent1", theirs: "parent2" },
       });
-    merged = make();
+    merged = yield* make();
     if (merged.clean || theirs === parents[parents.length - 1]) continue;
     // Parents before the last clash. What is in conflict is judged by itself; the next one meets both sides' lines.
     const paths = new Set(merged.conflicts.map(({ path }) => path));
-    for (const loss of compareMerge(scratch, graph, merged, tree, options, tip, paths)) {
+    for (const loss of yield* compareMerge(scratch, graph, merged, tree, options, tip, paths)) {
       if (!paths.has(loss.path) || loss.kind !== "text" && loss.kind !== "whole") continue;
       const again = (later: Oid): Loss | null => ofNoSide(loss.again(later));
-      losses.set(loss.path, { ...ofNoSide(loss), again });
+      const againInSteps = function* (later: Oid): Steps<Loss | null> {
+        return ofNoSide(yield* loss.againInSteps(later));
+      };
+      losses.set(loss.path, { ...ofNoSide(loss), again, againInSteps });
     }
     for (const path of paths) settled.add(path);
-    merged = make((path) =>
+    merged = yield* make((path) =>
       new Map([
         ...options.attributes?.(path) ?? [],
         ...paths.has(path) ? [["merge", "union"] as const] : [],
@@ -63,7 +67,7 @@ export function inspectMerge(
     );
   }
   if (!merged) return [];
-  for (const loss of compareMerge(scratch, graph, merged, tree, options, tip, settled)) {
+  for (const loss of yield* compareMerge(scratch, graph, merged, tree, options, tip, settled)) {
     if (!losses.has(loss.path)) losses.set(loss.path, loss);
   }
   return [...losses.values()];
@@ -78,7 +82,7 @@ function ofNoSide<T extends Loss | null>(loss: T): T {
  * Compares `tree` with a merge already made in `db`; `tip` is the tree that later commits made of it. The paths
  * `partly` were in conflict in this or an earlier step of an octopus: more than these two sides made them.
  */
-export function compareMerge(
+export function* compareMerge(
   db: Overlay,
   graph: CommitGraph,
   merged: MergeResult,
@@ -86,7 +90,7 @@ export function compareMerge(
   options: MergeOptions = {},
   tip: Oid = tree,
   partly: ReadonlySet<string> = new Set(),
-): JudgedLoss[] {
+): Steps<JudgedLoss[]> {
   if (merged.clean && merged.tree === tree) return [];
   const lookup = treePaths(db);
   const changes = lookup.differences(merged.tree, tree);
@@ -127,7 +131,8 @@ export function compareMerge(
       String(options.attributes?.(path).get("conflict-marker-size")),
       10,
     );
-    const judge = (judged: Oid, all: readonly Difference[]): Loss | null => {
+    yield;
+    const judge = function* (judged: Oid, all: readonly Difference[]): Steps<Loss | null> {
       let result = at(judged, path);
       let where = path;
       if (result.mode === 0) {
@@ -151,7 +156,7 @@ export function compareMerge(
         const later = elsewhere(from, changesTo(tip));
         return new Map([...here].map(([word, n]) => [word, Math.min(n, countOf(later, word))]));
       };
-      const found = findLoss({ db, elsewhere: () => moved ??= movedWords(), parents }, {
+      const found = yield* lossSteps({ db, elsewhere: () => moved ??= movedWords(), parents }, {
         path,
         ...three,
         expected,
@@ -174,7 +179,7 @@ export function compareMerge(
         }
         : found;
     };
-    const loss = judge(tree, changes);
+    const loss = yield* judge(tree, changes);
     if (!loss) continue;
     losses.push({
       ...loss,
@@ -188,7 +193,8 @@ export function compareMerge(
         merged,
         trees: [graph.tree(merged.ours), graph.tree(merged.theirs)],
       },
-      again: (later) => judge(later, changesTo(later)),
+      again: (later) => atOnce(judge(later, changesTo(later))),
+      againInSteps: (later) => judge(later, changesTo(later)),
     });
   }
   return losses;
@@ -211,6 +217,7 @@ export interface Scene
 export interface JudgedLoss extends Loss {
   readonly scene: Scene;
   readonly again: (tree: Oid) => Loss | null;
+  readonly againInSteps: (tree: Oid) => Steps<Loss | null>;
 }
 
 /** Tree of a commit. */

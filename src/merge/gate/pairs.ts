@@ -1,4 +1,5 @@
 /** Which lines of a text are which lines of another, edited. */
+import { aroundHunk } from "./around.ts";
 import { hasWord, slice } from "./layout.ts";
 import { type KnownCounts, shared, wordCounts } from "./words.ts";
 import type { Change } from "../text/diff.ts";
@@ -19,7 +20,7 @@ export function pairsIn(
 ): Map<number, number> {
   const end = hunk.base + hunk.baseCount;
   const pairs = new Map<number, number>();
-  for (const { at, removed, newAt, added } of changes) {
+  for (const { at, removed, newAt, added } of aroundHunk(changes, hunk)) {
     if (at < hunk.base || at + removed > end || removed * added > COMPARISONS) continue;
     const words = (from: Lines, first: number, count: number): KnownCounts[] =>
       Array.from({ length: count }, (_, i) => wordCounts(slice(from, first + i, 1)));

@@ -18,12 +18,17 @@ import { BARELY, readTexts, textOf } from "./texts.ts";
 import { prepare } from "./prepared.ts";
 import { wordsKept } from "./survival.ts";
 import { type KnownCounts, shared, wordCounts } from "./words.ts";
+import { atOnce, type Steps } from "../steps.ts";
 
 /** A file that has so much of the words of an old one, and that one of its, is the same file. */
 const MOSTLY = 0.75;
 
 /** What was lost at this path, or null. */
-export function findLoss(context: PathContext, versions: PathVersions): Loss | null {
+export const findLoss = (context: PathContext, versions: PathVersions): Loss | null =>
+  atOnce(lossSteps(context, versions));
+
+/** The same, left off now and then. */
+export function* lossSteps(context: PathContext, versions: PathVersions): Steps<Loss | null> {
   const { base, ours, theirs, expected, result, conflicted } = versions;
   const lost = lossAt(versions);
 
@@ -52,7 +57,7 @@ export function findLoss(context: PathContext, versions: PathVersions): Loss | n
     return findOverwritten(context, versions, lost);
   }
 
-  return findContentLoss(context, versions, lost);
+  return yield* findContentLoss(context, versions, lost);
 }
 
 /** Whether a file that is back is that old one: as it was, laid out anew, or with little changed. */

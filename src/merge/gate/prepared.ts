@@ -38,7 +38,7 @@ export function prepare(texts: readonly Uint8Array[]): Prepared {
       let found = diffs.get(key);
       if (!found) {
         const { tables } = prepared.classes(how);
-        found = diffLines(prepared.ids(how, from), prepared.ids(how, to), tables, "histogram");
+        found = diffLines(prepared.ids(how, from), prepared.ids(how, to), tables, "bounded");
         diffs.set(key, found);
       }
       return found;

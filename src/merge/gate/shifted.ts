@@ -11,6 +11,7 @@ import {
   SHOWN_LINES,
   slice,
 } from "./layout.ts";
+import { aroundHunk } from "./around.ts";
 import { isWrittenAnew } from "./lines.ts";
 import { isNeeded } from "./undone.ts";
 import { countOf, type KnownCounts, shared, wordCounts, wordList } from "./words.ts";
@@ -154,7 +155,7 @@ function movedBack(layout: Layout, counts: Times): LostHunk[] {
       if (hasWord(layout.other, i) && numberOf(counts.base, keys.other[i]!) === 0) return [];
     }
     const back: number[] = [];
-    for (const { at, removed, newAt, added } of changes) {
+    for (const { at, removed, newAt, added } of aroundHunk(changes, hunk)) {
       const own = wordCounts(slice(side, newAt, added));
       const from = Math.max(at, hunk.base);
       for (let i = from; i < Math.min(at + removed, hunk.base + hunk.baseCount); i++) {

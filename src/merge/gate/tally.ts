@@ -102,3 +102,10 @@ export function isEnough(layout: Layout, key: number): boolean {
   const [b, o, s] = timesIn(counts, key);
   return numberOf(counts.result, key) >= Math.max(1, o + s - b, Math.min(o, s));
 }
+
+/** Whether a line that the side took out stands in the result more often than both sides' changes together make it. */
+export function isBackAgain(layout: Layout, key: number): boolean {
+  const { counts } = mergedOf(layout);
+  const [b, o, s] = timesIn(counts, key);
+  return numberOf(counts.result, key) > s + Math.max(0, o - b);
+}

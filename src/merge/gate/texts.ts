@@ -15,6 +15,7 @@ import {
   SHOWN_LINES,
   slice,
 } from "./layout.ts";
+import type { Steps } from "../steps.ts";
 import { hasNul } from "../similarity.ts";
 import { standsElsewhere, type Texts, wordsKept } from "./survival.ts";
 
@@ -30,18 +31,21 @@ export interface TextLoss {
   readonly text: readonly Uint8Array[];
 }
 
-export function findTextLoss(
+export function* findTextLoss(
   texts: Texts,
   conflicted: boolean,
   unchanged: boolean,
-): TextLoss | null {
+): Steps<TextLoss | null> {
+  layOut(texts);
+  yield;
   const answers = withAnswers(texts);
+  yield;
   const kept = answers ? keptOf(texts, answers) : wordsKept(texts);
   if (kept === null) {
     const { base, side } = texts;
     const isMinor = conflicted && (isLaidOutAnew(base, side) || isSpacing(base, side));
     if (!unchanged || answers || isMinor) {
-      return isMinor ? null : lossOf(texts, undoneLines(texts));
+      return isMinor ? null : lossOf(texts, yield* undoneLines(texts));
     }
     const what = isLayout(base, side)
       ? "lacks that side's change, which is one of layout alone"
@@ -61,7 +65,7 @@ export function findTextLoss(
       text: unkept.missing.slice(0, SHOWN_LINES).map((i) => slice(side, i, 1)),
     };
   }
-  return lossOf(texts, lostHunks(texts));
+  return lossOf(texts, yield* lostHunks(texts));
 }
 
 /** Words kept of what is no answered question; the most of it, whatever the answer is taken to be. */
@@ -79,7 +83,10 @@ function lossOf(texts: Texts, lost: readonly LostHunk[]): TextLoss | null {
   return {
     what: [
       ...missing.length > 0
-        ? [`lacks what that side changed in ${ranges(missing)} of its version`]
+        ? [
+          `lacks what that side changed in ${ranges(missing)} of its version` +
+          (missing.every(({ isLayout }) => isLayout) ? ", which is their layout" : ""),
+        ]
         : [],
       ...missing.length < hunks.length ? ["has lines back that were deleted there"] : [],
     ].join(", and "),

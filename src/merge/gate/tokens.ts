@@ -50,8 +50,8 @@ export function mergeTokens(
   ];
   const tables = { first, countA, countB };
   const hunks = alignChanges(
-    diffLines(ids[0], ids[1], tables, "histogram"),
-    diffLines(ids[0], ids[2], tables, "histogram"),
+    diffLines(ids[0], ids[1], tables, "bounded"),
+    diffLines(ids[0], ids[2], tables, "bounded"),
     ids[1],
     ids[2],
     ids[0].length,

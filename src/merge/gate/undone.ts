@@ -6,41 +6,52 @@
  * side's edit is lost: that the other side brought the same words to its own line is no trace of it. The same
  * holds for the single numbers of lines that differ in numbers only.
  */
+import { around, aroundHunk } from "./around.ts";
 import { type BesideLines, linesBeside } from "./beside.ts";
 import { undoneEditsOf } from "./edits.ts";
 import type { Change } from "../text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { inNumbers, numbersOf } from "./numbers.ts";
-import { isEnough } from "./tally.ts";
+import { isBackAgain, isEnough } from "./tally.ts";
+import { tokensOf } from "./tokens.ts";
 import { countOf, type Counts, shared, wordCounts } from "./words.ts";
+import type { Steps } from "../steps.ts";
 import type { Hunk } from "../text/hunks.ts";
 
 /** The edits of the side that are undone in conflicts. */
-export function undoneEdits(layout: Layout): LostHunk[] {
-  return layout.aligned.flatMap((hunk) =>
-    hunk.take === "conflict"
-      ? [
-        ...undoneLines(layout, hunk),
-        ...undoneNumbers(layout, hunk),
-        ...undoneEditsOf(layout, hunk),
-      ]
-      : []
-  );
+export function* undoneEdits(layout: Layout): Steps<LostHunk[]> {
+  const undone: LostHunk[] = [];
+  for (const hunk of layout.aligned) {
+    if (hunk.take !== "conflict") continue;
+    yield;
+    undone.push(
+      ...undoneLines(layout, hunk),
+      ...undoneNumbers(layout, hunk),
+      ...undoneEditsOf(layout, hunk),
+    );
+  }
+  return undone;
 }
 
 /** Deletions of the side that are undone in conflicts. */
-export function undoneDeletions(layout: Layout): LostHunk[] {
-  return layout.aligned.flatMap((hunk) =>
-    hunk.take === "conflict" ? undeletedLines(layout, hunk) : []
-  );
+export function* undoneDeletions(layout: Layout): Steps<LostHunk[]> {
+  const undone: LostHunk[] = [];
+  for (const hunk of layout.aligned) {
+    if (hunk.take !== "conflict") continue;
+    yield;
+    undone.push(...undeletedLines(layout, hunk));
+  }
+  return undone;
 }
 
 /** The side's changes in a hunk of lines that the other side left alone. */
 function uncontested({ changes, otherChanges }: Layout, hunk: Hunk): Change[] {
   const end = hunk.base + hunk.baseCount;
-  return changes.filter(({ at, removed }) =>
+  return aroundHunk(changes, hunk).filter(({ at, removed }) =>
     removed > 0 && at >= hunk.base && at + removed <= end &&
-    !otherChanges.some((other) => other.at < at + removed && other.at + other.removed > at)
+    !around(otherChanges, at, at + removed).some((other) =>
+      other.at < at + removed && other.at + other.removed > at
+    )
   );
 }
 
@@ -63,7 +74,9 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
     }
     const lost: number[] = [];
     for (let i = newAt; i < newAt + added; i++) {
-      if (!hasWord(side, i) || known.keys.base.has(keys.side[i]!)) continue;
+      if (!hasWord(side, i)) continue;
+      // An equal line of the base's tells nothing by itself; and a comma more, as its other lines have it, is layout.
+      if (known.keys.base.has(keys.side[i]!) && isSaidBefore(layout, at, removed, i)) continue;
       if (isEnough(layout, keys.side[i]!)) return [];
       lost.push(i);
     }
@@ -78,19 +91,33 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
   });
 }
 
+/** Whether a line of the side's says what one of the base's lines there says, in other brackets and commas. */
+function isSaidBefore(
+  { base, side }: Layout,
+  at: number,
+  removed: number,
+  line: number,
+): boolean {
+  const own = tokensOf(slice(side, line, 1)).join(" ");
+  for (let i = at; i < at + removed; i++) {
+    if (tokensOf(slice(base, i, 1)).join(" ") === own) return true;
+  }
+  return false;
+}
+
 /**
  * Lines of a conflict that the side deleted, that the other side left alone, and that are back. To delete lines or
  * to edit them is a question with two answers: there the other side's is one.
  */
 function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
-  const { base, side, keys, known } = layout;
+  const { base, side, keys } = layout;
   const place = placeOf(layout, hunk);
   const there = new Set(keys.result.subarray(place.from, place.to));
   return uncontested(layout, hunk).flatMap(({ at, removed, newAt, added }) => {
     const left: Counts = new Map(wordCounts(slice(side, newAt, added)));
     const deleted: number[] = [];
     for (let i = at; i < at + removed; i++) {
-      if (!hasWord(base, i) || known.keys.side.has(keys.base[i]!)) continue;
+      if (!hasWord(base, i) || !isBackAgain(layout, keys.base[i]!)) continue;
       const words = wordCounts(slice(base, i, 1));
       const { found, total } = shared(words, left);
       if (found * 2 < total) deleted.push(i);

@@ -14,7 +14,11 @@ export interface Change {
   readonly added: number;
 }
 
-export type DiffAlgorithm = "histogram" | "myers";
+/** `bounded`: the histogram diff as long as its cost stays in proportion to the texts' length; for the rest Myers'. */
+export type DiffAlgorithm = "histogram" | "myers" | "bounded";
+
+/** So many lines the bounded diff may look at, and so many times each of the texts' lines. */
+const WORK = { lines: 4_000_000, times: 100 };
 
 /** The changes from `a` to `b` in order. */
 export function diffLines(
@@ -25,8 +29,12 @@ export function diffLines(
 ): Change[] {
   const changedA = new Uint8Array(a.length + 2);
   const changedB = new Uint8Array(b.length + 2);
-  if (algorithm === "histogram") histogramDiff(a, b, tables, changedA, changedB);
-  else myersDiff(a, 0, a.length, b, 0, b.length, tables, changedA, changedB);
+  if (algorithm === "myers") myersDiff(a, 0, a.length, b, 0, b.length, tables, changedA, changedB);
+  else {
+    const bound = WORK.lines + WORK.times * (a.length + b.length);
+    const work = algorithm === "bounded" ? bound : Infinity;
+    histogramDiff(a, b, tables, changedA, changedB, work);
+  }
   slideGroups(a, changedA, changedB);
   slideGroups(b, changedB, changedA);
   return collectChanges(changedA, changedB);

@@ -11,6 +11,7 @@ const MAX_OCCURRENCES = 64;
 /**
  * Marks the lines that are only in `a` (in `changedA`) or only in `b` (in `changedB`).
  * The mark of line `i` is at index `i + 1`: both arrays have a zero at either end.
+ * When more lines than `work` have been looked at, each as often as it was, what is left goes to Myers.
  */
 export function histogramDiff(
   a: Int32Array,
@@ -18,6 +19,7 @@ export function histogramDiff(
   tables: LineTables,
   changedA: Uint8Array,
   changedB: Uint8Array,
+  work = Infinity,
 ): void {
   const { first: firstOf, countA: countOf } = tables;
   /** The next line of `a` in the region with the same class, or -1. */
@@ -38,6 +40,11 @@ export function histogramDiff(
     }
     if (b0 >= b1) {
       changedA.fill(1, a0 + 1, a1 + 1);
+      continue;
+    }
+    work -= a1 - a0 + b1 - b0;
+    if (work < 0) {
+      myersDiff(a, a0, a1, b, b0, b1, tables, changedA, changedB);
       continue;
     }
 
