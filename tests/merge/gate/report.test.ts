@@ -61,7 +61,10 @@ describe("the way back", () => {
     const dir = apart(BASE, HERS, HIS);
     merge(dir);
     const { report } = refused(dir);
-    assert.match(report, /Next: Take the conflict markers out so that both sides' changes are in it/);
+    assert.match(
+      report,
+      /Next: Take the conflict markers out so that both sides' changes are in it/,
+    );
     assert.doesNotMatch(report, /--drop/);
     const two = apart({ ...BASE, g: "g\n" }, { ...HERS, g: "ada writes to g\n" }, HIS);
     merge(two, [], (dir) => write(dir, "g", "g\n"));
