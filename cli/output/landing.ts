@@ -53,6 +53,18 @@ export function describeStatus(status: StatusDocument): string {
     const { by, reason } = status.paused;
     lines.push(escapeLine(`paused by ${by}${reason ? `: ${reason}` : ""}`));
   }
+  if (status.refused) {
+    const { ticket, count, why } = status.refused;
+    lines.push(
+      escapeLine(
+        `ticket ${ticket} could not be published, ${
+          count === 1 ? "once" : `${count} times`
+        } so far, ` +
+          `and what is behind it waits: ${why.replace(/\s+/g, " ")}`,
+      ),
+      `  agentq cancel ${ticket} takes it out, should the origin never take it`,
+    );
+  }
   if (status.rewound) {
     lines.push(
       "the branch no longer contains what the queue landed: nothing lands until " +

@@ -39,8 +39,17 @@ export interface Control {
   readonly tip: Oid | null;
   /** How often the checks of a ticket could not be run. */
   readonly failures: { readonly ticket: number; readonly count: number } | null;
+  /** How often the origin refused to have a ticket published, and its words the last time. */
+  readonly refusals: Refusals | null;
   /** How many landers went quiet while this ticket was the next one. */
   readonly deaths: { readonly ticket: number; readonly count: number } | null;
+}
+
+export interface Refusals {
+  readonly ticket: number;
+  readonly count: number;
+  /** Raw and bounded: escape before printing. */
+  readonly why: string;
 }
 
 export const NO_CONTROL: Control = {
@@ -51,6 +60,7 @@ export const NO_CONTROL: Control = {
   published: null,
   tip: null,
   failures: null,
+  refusals: null,
   deaths: null,
 };
 
@@ -75,6 +85,7 @@ export async function readControl(
         published: ours.published ?? null,
         tip: ours.tip ?? null,
         failures: ours.failures ?? null,
+        refusals: ours.refusals ?? null,
         deaths: ours.deaths ?? null,
       };
     }
@@ -102,6 +113,7 @@ export function lockCommit(
       published: entry.control.published ? { ...entry.control.published } : null,
       tip: entry.control.tip,
       failures: entry.control.failures ? { ...entry.control.failures } : null,
+      ...(entry.control.refusals && { refusals: { ...entry.control.refusals } }),
       deaths: entry.control.deaths ? { ...entry.control.deaths } : null,
     },
   };
@@ -114,6 +126,7 @@ export function settled(control: Control, done: number): Control {
     ...control,
     cancelled: control.cancelled.filter((ticket) => ticket > done),
     failures: control.failures && control.failures.ticket > done ? control.failures : null,
+    refusals: control.refusals && control.refusals.ticket > done ? control.refusals : null,
     deaths: control.deaths && control.deaths.ticket > done ? control.deaths : null,
   };
 }

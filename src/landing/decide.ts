@@ -7,6 +7,7 @@
  *     no ticket after done's head ──────────▶ stop: nothing to do
  *     branch already at what ticket n gives ─▶ record n as landed
  *     n cancelled ──────────────────────────▶ record the cancellation
+ *     branch at what one behind n gives ────▶ record both (pass-over.ts)
  *     otherwise ────────────────────────────▶ merge, gate, verify, publish
  *
  * The second and fifth line are the half states of a multi-ref update whose origin died between two of

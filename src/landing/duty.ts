@@ -19,7 +19,8 @@ import { readControl, unknownTicket } from "./control.ts";
 import { unfinishedPublication } from "./decide.ts";
 import { landTickets } from "./lander.ts";
 import type { Stop } from "./lander-options.ts";
-import { acquireLock, createLockWatch, holderOf, type LockWatch } from "./lock.ts";
+import { acquireLock, createLockWatch, type HeldLock, holderOf, type LockWatch } from "./lock.ts";
+import { isLocked, LOCKED_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import type { Workshop } from "./workshop.ts";
 
@@ -88,8 +89,8 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
     }
     const workshop = await options.workshop();
     asked = true;
-    const held = await acquireLock(queue, snapshot, options, signal);
-    if (held === null) return { why: "not-now", because: "another lander was faster" };
+    const held = await acquire(snapshot);
+    if (typeof held === "string") return { why: "not-now", because: held };
     if (holder !== null && !ours) {
       options.onProgress?.(`${holder} has been quiet for ${seconds(quiet)} s: taking over`);
     }
@@ -105,6 +106,25 @@ function createWatcher(queue: Queue, options: DutyOptions): Watcher {
       return stop;
     } finally {
       await held.release(AbortSignal.timeout(RELEASE_MS));
+    }
+  }
+
+  /** Since when the lock's ref is locked, with the same head all the time. */
+  let locked: { head: Oid | null; since: number } | null = null;
+
+  /** The queue's lock, or why it isn't ours now. @throws `ref-locked` when that has been why for a minute */
+  async function acquire(snapshot: Snapshot): Promise<HeldLock | string> {
+    const asked = clock.monotonic();
+    try {
+      const held = await acquireLock(queue, snapshot, options, signal);
+      locked = null;
+      return held ?? "another lander was faster";
+    } catch (error) {
+      if (!isAgentqError(error) || !isLocked(error)) throw error;
+      const head = snapshot.lockHead;
+      if (locked?.head !== head) locked = { head, since: asked };
+      if (clock.monotonic() - locked!.since >= LOCKED_MS) throw error;
+      return error.message;
     }
   }
   return { turn };

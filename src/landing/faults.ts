@@ -5,10 +5,9 @@ import { AgentqError, type ErrorCode } from "../errors.ts";
  * - `ticket`: what it brings can't be checked anywhere (unsafe paths): refused at once;
  * - `machine`: this machine can't work (disk full, no permission): says nothing about the ticket;
  * - `origin`: the origin can't be reached or read, or its chains or pins are broken;
- * - `refused`: the origin refuses the publication;
  * - `unclear`: could be either (a sandbox that doesn't work here, a fault of agentq): counted.
  */
-export type Fault = "ticket" | "machine" | "origin" | "refused" | "unclear";
+export type Fault = "ticket" | "machine" | "origin" | "unclear";
 
 const BY_CODE: Partial<Record<ErrorCode, Fault>> = {
   "unsafe-path": "ticket",
@@ -24,7 +23,7 @@ const BY_CODE: Partial<Record<ErrorCode, Fault>> = {
   "pins-invalid": "origin",
   "branch-rewound": "origin",
   "origin-stuck": "origin",
-  "push-refused": "refused",
+  "push-refused": "origin",
 };
 
 /** System errors that follow from what is being written, not from the state of the machine. */

@@ -8,7 +8,10 @@ export interface LanderOptions {
   /** This run's participant id. */
   readonly me: string;
   readonly workshop: Workshop;
-  /** How often a ticket's checks may fail to run, on all machines together, before it is refused. */
+  /**
+   * How often a ticket's checks may fail to run, on all machines together, before it is refused; and how
+   * often its publication may be refused before one behind it is tried in its place.
+   */
   readonly attempts: number;
   /** Stop after the ticket of this number. */
   readonly until?: number;

@@ -5,7 +5,8 @@
  *
  *     reread ─▶ decide ─▶ merge ─▶ verify ─▶ push ──won──▶ next ticket
  *       ▲                                     │
- *       └── lost, unknown, control changed ◀──┘     lock lost at any time: stop, nothing published
+ *       └── lost, unknown, control changed ◀──┤     lock lost at any time: stop, nothing published
+ *                                             └─refused─▶ pass-over.ts: an error, or a ticket behind it lands
  *
  * Nothing is remembered across a turn but the last verdict, which counts only for the very same ticket
  * on the very same tip: whatever happened to a push, reading the refs again and deciding anew is right.
@@ -19,18 +20,16 @@ import { judge } from "./judge.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
 import { NO_TIP } from "./messages.ts";
-import { publish, rollForward } from "./publish.ts";
+import { halfPassedOver, onRefusal } from "./pass-over.ts";
+import { type Judged, publish, rollForward } from "./publish.ts";
 import { createRetry } from "./push.ts";
 import type { Verdict } from "./result.ts";
 import { branchRewound } from "./rewound.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
-interface Judged {
-  readonly ticket: Oid;
+/** The last verdict, and the tip it was found on. */
+interface OnTip extends Judged {
   readonly tip: Oid | null;
-  /** When work on it began, in wall time. */
-  readonly startedAt: number;
-  readonly verdict: Verdict;
 }
 
 /**
@@ -48,8 +47,15 @@ export async function landTickets(
     start: null,
     onFault: (fault) => options.onProgress?.(`${fault.message}; trying again`),
   });
-  let judged = null as Judged | null;
+  let judged = null as OnTip | null;
   let landedHere = 0;
+  const counting: LanderOptions = {
+    ...options,
+    onResult: (entry) => {
+      landedHere++;
+      options.onResult?.(entry);
+    },
+  };
   for (;;) {
     throwIfAborted(signal);
     const snapshot = await reread(queue, held, signal);
@@ -62,8 +68,11 @@ export async function landTickets(
       await assertPublication(queue, snapshot, unfinished, options.workshop, signal);
       options.onProgress?.(`ticket ${snapshot.next - 1}: finishing an interrupted publication`);
       const objects = await options.workshop.reading(unfinished, signal);
+      const asked = clock.monotonic();
       const outcome = await rollForward(queue, held, { snapshot, landed: unfinished, objects });
-      if (outcome !== "won") await retry.again(place(snapshot, held), outcome, signal);
+      if (outcome !== "won") {
+        await retry.again(place(snapshot, held, outcome), outcome, signal, asked);
+      }
       continue;
     }
     const landed = await lastLanded(queue.chains, snapshot.done, signal);
@@ -78,39 +87,47 @@ export async function landTickets(
     if (options.until !== undefined && number > options.until) return { why: "until" };
     if (options.max !== undefined && landedHere >= options.max) return { why: "max" };
 
-    const ticket = await queue.chains.find("queue", snapshot.queue!, number, signal);
-    const startedAt = clock.wall();
-    if (judged?.ticket === ticket.oid && isHalfApplied(judged, snapshot)) {
-      judged = recovered(judged, snapshot);
-    } else if (
-      judged?.ticket !== ticket.oid || judged.tip !== snapshot.tip ||
-      control.cancelled.includes(number)
-    ) {
-      const outcome = await judge(queue, held, { snapshot, landed, ticket }, options);
-      if (outcome === "again") continue;
-      if (outcome === "lost") return lostLock(held);
-      if (outcome.kind === "stop") return outcome.stop;
-      judged = { ticket: ticket.oid, tip: snapshot.tip, startedAt, verdict: outcome.verdict };
+    const passing = await halfPassedOver(queue, { snapshot, landed, control }, options);
+    let line: readonly Judged[];
+    if (passing !== null) {
+      options.onProgress?.(`ticket ${number}: finishing an interrupted publication behind it`);
+      line = passing;
+    } else {
+      const ticket = await queue.chains.find("queue", snapshot.queue!, number, signal);
+      const startedAt = clock.wall();
+      if (judged?.ticket.oid === ticket.oid && isHalfApplied(judged, snapshot)) {
+        judged = recovered(judged, snapshot);
+      } else if (
+        judged?.ticket.oid !== ticket.oid || judged.tip !== snapshot.tip ||
+        control.cancelled.includes(number)
+      ) {
+        const outcome = await judge(queue, held, { snapshot, landed, ticket }, options);
+        if (outcome === "again") continue;
+        if (outcome === "lost") return lostLock(held);
+        if (outcome.kind === "stop") return outcome.stop;
+        judged = { ticket, tip: snapshot.tip, startedAt, verdict: outcome.verdict };
+      }
+      line = [judged];
     }
-    const outcome = await publish(queue, held, {
+    const asked = clock.monotonic();
+    const published = await publish(queue, held, {
       snapshot,
-      ticket,
-      verdict: judged.verdict,
+      line,
       lastLanded: landed,
-      startedAt: judged.startedAt,
-      options,
+      options: counting,
     });
-    if (outcome === "again") continue;
-    if (typeof outcome === "object") {
-      judged = { ...judged, verdict: { kind: "failed", error: outcome.refused } };
-      continue;
+    const outcome = typeof published === "object"
+      ? await onRefusal(
+        queue,
+        held,
+        { snapshot, landed, judged: judged!, error: published.refused },
+        counting,
+      )
+      : published;
+    if (outcome === "won") judged = null;
+    else if (outcome !== "again") {
+      await retry.again(place(snapshot, held, outcome), outcome, signal, asked);
     }
-    if (outcome !== "won") {
-      await retry.again(place(snapshot, held), outcome, signal);
-      continue;
-    }
-    landedHere++;
-    judged = null;
   }
 }
 
@@ -118,9 +135,10 @@ function lostLock(held: HeldLock): Stop {
   return { why: "lost", because: (held.signal.reason as Error).message };
 }
 
-/** What moves when anybody makes progress. */
-function place(snapshot: Snapshot, held: HeldLock): string {
-  return `${snapshot.tip} ${snapshot.doneHead} ${held.head()}`;
+/** What moves when anybody makes progress; where a push came to nothing, our own renewals are none. */
+function place(snapshot: Snapshot, held: HeldLock, outcome: "lost" | "unknown"): string {
+  const { tip, doneHead } = snapshot;
+  return `${tip} ${doneHead} ${outcome === "lost" ? held.head() : ""}`;
 }
 
 function pausedBy(control: Control): { by: string; reason: string | null } {
@@ -141,13 +159,13 @@ async function reread(
 }
 
 /** Our own publication moved the branch and nothing else: the origin stopped half-way through it. */
-function isHalfApplied(judged: Judged, snapshot: Snapshot): boolean {
+function isHalfApplied(judged: OnTip, snapshot: Snapshot): boolean {
   const { verdict } = judged;
   return verdict.kind === "landed" && verdict.merge.commit === snapshot.tip &&
     judged.tip !== snapshot.tip;
 }
 
-function recovered(judged: Judged, snapshot: Snapshot): Judged {
+function recovered(judged: OnTip, snapshot: Snapshot): OnTip {
   const landed = judged.verdict as Verdict & { kind: "landed" };
   return {
     ...judged,

@@ -17,7 +17,7 @@ import type { LockEntry } from "./chain.ts";
 import { type Control, lockCommit, readControl } from "./control.ts";
 import type { NewCommit } from "./chain-commit.ts";
 import { NO_TIP } from "./messages.ts";
-import { faultOfPush, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
+import { faultOfPush, isLocked, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 export interface LockOptions {
@@ -87,6 +87,7 @@ export function holderOf(lock: LockEntry | null): string | null {
 /**
  * Appends an entry that names us on the lock head in `snapshot`, whether that is free or given up for
  * dead. Null when someone else was faster.
+ * @throws `ref-locked` where somebody's lock of that ref is in the way; what a server turned it down with
  */
 export async function acquireLock(
   queue: Queue,
@@ -128,9 +129,10 @@ export async function acquireLock(
     try {
       const now = await readSnapshot(queue, signal);
       if (!await held.exclusive(() => held.observe(now))) {
-        // Nobody was faster where the server turned the push down and the lock is where it was.
-        if (fault && isTurnedDown(fault) && now.lockHead === snapshot.lockHead) {
-          throw turnedDown(fault);
+        // Nobody was faster where the push was turned down and the lock is where it was.
+        if (fault && now.lockHead === snapshot.lockHead) {
+          if (isLocked(fault)) throw fault;
+          if (isTurnedDown(fault)) throw turnedDown(fault);
         }
         return null;
       }

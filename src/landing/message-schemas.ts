@@ -124,6 +124,8 @@ const lockSchema = once(() => {
       tip: optionalOid,
       /** How often the next ticket's checks could not be run, on any machine. */
       failures: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
+      /** How often the origin refused to have the next ticket published, and with which words. */
+      refusals: z.optional(z.nullable(z.looseObject({ ticket: count, count, why: text }))),
       /** How many landers went quiet while the next ticket was theirs to land. */
       deaths: z.optional(z.nullable(z.looseObject({ ticket: count, count }))),
     })),

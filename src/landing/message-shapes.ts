@@ -88,6 +88,7 @@ const isLock = shape({
     published: maybe(shape({ ticket: isCount, tip: isOid, landed: isOid })),
     tip: maybe(isOid),
     failures: maybe(shape({ ticket: isCount, count: isCount })),
+    refusals: maybe(shape({ ticket: isCount, count: isCount, why: isText })),
     deaths: maybe(shape({ ticket: isCount, count: isCount })),
   })),
 });

@@ -1,14 +1,15 @@
 /**
  * The one push that publishes: the branch, leased on the tip that was merged and verified, `done`,
  * leased on its head, and a lock entry, leased on the lock's head. A holder that lost any of the three
- * publishes nothing.
+ * publishes nothing. It is about one ticket, but where tickets are passed over (pass-over.ts) `done` moves
+ * by several entries, of which the last one lands.
  */
 import type { ObjectReader, Oid, RefUpdate } from "../git/types.ts";
-import type { TicketEntry } from "./chain.ts";
-import { chainCommit } from "./chain-commit.ts";
+import { type AgentqError, isAgentqError } from "../errors.ts";
+import type { ResultEntry, TicketEntry } from "./chain.ts";
+import { chainCommit, type NewCommit } from "./chain-commit.ts";
 import { type Control, settled } from "./control.ts";
 import { genesisOf } from "./enqueue.ts";
-import { faultOf } from "./faults.ts";
 import type { LanderOptions } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
 import { listsAfter } from "./lists.ts";
@@ -45,62 +46,74 @@ export async function rollForward(
   });
 }
 
-export interface Publication {
-  readonly snapshot: Snapshot;
+/** A ticket whose verdict is to be recorded. */
+export interface Judged {
   readonly ticket: TicketEntry;
   readonly verdict: Verdict;
-  readonly lastLanded: Oid | null;
+  /** When work on it began, in wall time. */
   readonly startedAt: number;
+}
+
+export interface Publication {
+  readonly snapshot: Snapshot;
+  /** In the order of their numbers, from the next one on; only the last one lands. */
+  readonly line: readonly Judged[];
+  readonly lastLanded: Oid | null;
   readonly options: LanderOptions;
 }
 
-/** The one push that publishes a ticket's result, and its commit when it landed. */
+export type Published =
+  | "won"
+  | "lost"
+  | "unknown"
+  | "again"
+  /** The origin refuses to have the branch moved so: `push-refused`. */
+  | { readonly refused: AgentqError };
+
+/** The one push that publishes the results of tickets, and the commit of the last where it landed. */
 export async function publish(
   queue: Queue,
   held: HeldLock,
   publication: Publication,
-): Promise<"won" | "lost" | "unknown" | "again" | { readonly refused: unknown }> {
-  const { snapshot, ticket, verdict, options } = publication;
-  const { names, chains } = queue;
-  const number = ticket.message.ticket;
+): Promise<Published> {
+  const { snapshot, line, options } = publication;
+  const { names } = queue;
+  const last = line.at(-1)!;
+  const { verdict } = last;
+  const number = last.ticket.message.ticket;
   const merged: ReadyMerge | null = verdict.kind === "landed" ? verdict.merge : null;
   const objects = verdict.kind === "recovered"
     ? await options.workshop.reading(verdict.landed, options.signal)
     : merged?.objects;
-  const lists = await listsAfter(chains, "done", snapshot.done, options.signal);
+  const landed = merged?.commit ?? (verdict.kind === "recovered" ? verdict.landed : null);
   return await held.exclusive(async () => {
     if (held.signal.aborted) return "again";
     const before = held.control();
     // A control entry may have been adopted since the verdict was found.
     if (before.paused) return "again";
-    if (before.cancelled.includes(number) && verdict.kind === "landed") return "again";
+    if (merged && line.some((one) => isCancelledSince(before, one))) return "again";
 
-    const landed = merged?.commit ?? (verdict.kind === "recovered" ? verdict.landed : null);
-    const message: Result = resultMessage({
-      ticket,
-      verdict,
-      lander: options.me,
-      tip: verdict.kind === "recovered" ? verdict.tip : snapshot.tip ?? NO_TIP,
-      startedAt: publication.startedAt,
-      endedAt: options.clock.wall(),
-      lastLanded: landed ?? publication.lastLanded,
-      lists,
-    });
-    const genesis = snapshot.doneHead === null ? genesisOf("done", options.clock) : null;
-    const parent = snapshot.doneHead ?? genesis!.oid;
-    const done = chainCommit(
-      landed === null ? [parent] : [parent, landed],
-      message,
-      options.clock.wall() / 1000,
-    );
+    const results = await resultsOf(queue, publication, landed);
+    const made = results.commits;
+    const done = results.last;
     const control: Control = {
       ...settled(before, number),
       ...(landed !== null && {
         acceptedTip: null,
-        published: { ticket: number, tip: message.tip, landed },
+        published: { ticket: number, tip: done.message.tip, landed },
       }),
       tip: landed ?? snapshot.tip ?? NO_TIP,
     };
+    if (merged && line.length > 1) {
+      // Should the branch alone move by what follows, this says for which ticket.
+      const intent = held.renewal({ ...before, published: control.published });
+      const outcome = await pushOnce(queue, {
+        updates: [{ ref: names.lock, old: held.head(), new: intent.oid }],
+        commits: [intent],
+      });
+      if (outcome !== "won") return outcome;
+      await held.renewed(intent, { ...before, published: control.published });
+    }
     const lock = held.renewal(control);
     const updates: RefUpdate[] = [
       { ref: names.done, old: snapshot.doneHead, new: done.oid },
@@ -109,38 +122,87 @@ export async function publish(
     if (merged) updates.unshift({ ref: names.branch, old: snapshot.tip, new: merged.commit });
     const outcome = await pushOnce(queue, {
       updates,
-      commits: [...(genesis ? [genesis] : []), done, lock],
+      commits: [...made, lock],
       ...(objects && { objects }),
       // The candidate came with its ticket, all it reaches included.
-      remoteHas: [ticket.message.candidate, snapshot.tip, snapshot.queueHead, snapshot.doneHead]
-        .filter((oid) => oid !== null),
+      remoteHas: [
+        last.ticket.message.candidate,
+        snapshot.tip,
+        snapshot.queueHead,
+        snapshot.doneHead,
+      ].filter((oid) => oid !== null),
     }).catch((error: unknown) => {
-      if (merged && faultOf(error) === "refused") {
-        const failed = before.failures?.ticket === number ? before.failures.count : 0;
-        if (failed + 1 >= options.attempts) return { refused: error };
-        held.setControl({ ...before, failures: { ticket: number, count: failed + 1 } });
-      }
-      throw error;
+      if (!merged || !isAgentqError(error, "push-refused")) throw error;
+      return { refused: error };
     });
-    if (typeof outcome === "object") return outcome;
-    const entry = await chains.remember("done", done);
+    if (typeof outcome === "object") {
+      held.setControl({ ...held.control(), published: before.published });
+      return outcome;
+    }
+    const answered = () => results.entries.forEach((entry) => options.onResult?.(entry));
     if (outcome === "won") {
       await held.renewed(lock, { ...control, confirmed: number });
       held.settle();
-      options.onResult?.(entry);
+      answered();
       return "won";
     }
     if (outcome === "unknown") {
       if (landed !== null) {
-        held.attempted({ ticket: number, tip: message.tip, landed });
+        held.attempted({ ticket: number, tip: done.message.tip, landed });
       }
       const now = await readSnapshot(queue);
       if (await chainHolds(queue, "done", now.done, done.oid, snapshot.doneHead)) {
         // Applied after all, at least in part: the next reading of the refs sees what is left to do.
-        options.onResult?.(entry);
+        answered();
         return "won";
       }
     }
     return outcome;
   });
+}
+
+function isCancelledSince({ cancelled }: Control, { ticket, verdict }: Judged): boolean {
+  return verdict.kind !== "cancelled" && cancelled.includes(ticket.message.ticket);
+}
+
+/** The entries that `done` gets, one for each ticket, and before its very first one a genesis. */
+async function resultsOf(
+  queue: Queue,
+  { snapshot, line, lastLanded, options }: Publication,
+  landed: Oid | null,
+): Promise<{ commits: NewCommit[]; entries: ResultEntry[]; last: ResultEntry }> {
+  const { chains } = queue;
+  const commits: NewCommit[] = [];
+  const entries: ResultEntry[] = [];
+  let before = snapshot.done;
+  let parent = snapshot.doneHead;
+  if (parent === null) {
+    const genesis = genesisOf("done", options.clock);
+    commits.push(genesis);
+    parent = genesis.oid;
+  }
+  for (const one of line) {
+    const { ticket, verdict, startedAt } = one;
+    const landing = one === line.at(-1) ? landed : null;
+    const message: Result = resultMessage({
+      ticket,
+      verdict,
+      lander: options.me,
+      tip: verdict.kind === "recovered" ? verdict.tip : snapshot.tip ?? NO_TIP,
+      startedAt,
+      endedAt: options.clock.wall(),
+      lastLanded: landing ?? lastLanded,
+      lists: await listsAfter(chains, "done", before, options.signal),
+    });
+    const made = chainCommit(
+      landing === null ? [parent] : [parent, landing],
+      message,
+      options.clock.wall() / 1000,
+    );
+    commits.push(made);
+    before = await chains.remember("done", made);
+    entries.push(before);
+    parent = made.oid;
+  }
+  return { commits, entries, last: before! };
 }

@@ -151,8 +151,16 @@ export async function chainHolds<C extends ChainName>(
 }
 
 export interface Retry {
-  /** Called after a lost or unknown push, with what shows progress, its ref's value now: waits a moment. */
-  again(place: string | null, outcome: "lost" | "unknown", signal?: AbortSignal): Promise<void>;
+  /**
+   * Called after a lost or unknown push, with what shows progress, its ref's value now: waits a moment.
+   * `asked` is when that push began, by the clock's monotonic time; now unless given.
+   */
+  again(
+    place: string | null,
+    outcome: "lost" | "unknown",
+    signal?: AbortSignal,
+    asked?: number,
+  ): Promise<void>;
 }
 
 /** True where a gateway gave up on the server, which may do what it was asked later. */
@@ -173,9 +181,18 @@ const MAX_WANTED_MS = 10_000;
  */
 export const PATIENCE_MS = 30_000;
 
+/** How long a ref may stay locked, its value the same all the time, for those who wait, in milliseconds. */
+export const LOCKED_MS = 60_000;
+
+/** True where a push was turned down because somebody held a lock: nothing was done, and it may be free soon. */
+export function isLocked(fault: AgentqError | undefined): boolean {
+  return fault?.code === "ref-locked";
+}
+
 /**
  * Retries without bound as long as there is progress, somebody's if not ours. A ref that doesn't move
- * while its pushes are said to lose (a lock file left behind in the origin) is an error after a while.
+ * while its pushes are said to lose is an error after a while; so is one that stays locked (a lock file left
+ * behind in the origin), after `patience`, or after a minute.
  */
 export function createRetry(
   clock: Clock,
@@ -190,28 +207,40 @@ export function createRetry(
 ): Retry {
   const { what, start, patience = Infinity } = options;
   const began = clock.monotonic();
+  const lockedFor = Math.min(patience, LOCKED_MS);
   let last = start;
   let still = 0;
+  /** Since when locks are in the way and nobody gets past them. */
+  let locked: number | null = null;
   let unknown = 0;
   let tries = 0;
+  const bound = () => Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
   return {
-    async again(place, outcome, signal) {
-      still = place === last ? still + 1 : 0;
-      unknown = outcome === "unknown" ? unknown + 1 : 0;
+    async again(place, outcome, signal, asked = clock.monotonic()) {
+      const fault = outcome === "unknown" ? unknownBecause.get(queue) : undefined;
+      const moved = place !== last;
       last = place;
+      if (fault && isLocked(fault)) {
+        options.onFault?.(fault);
+        locked = moved ? asked : locked ?? (tries === 0 && patience < Infinity ? began : asked);
+        // Nothing was sent, or nothing was done: that is no riddle.
+        if (clock.monotonic() - locked >= lockedFor) throw fault;
+        await clock.sleep((0.25 + clock.random()) * bound(), signal);
+        return;
+      }
+      locked = null;
+      still = moved ? 0 : still + 1;
+      unknown = outcome === "unknown" ? unknown + 1 : 0;
       if (still >= STUCK_AFTER) {
         throw new AgentqError(
           "origin-stuck",
           `${what}: the origin refuses every push because a ref has moved, and none has`,
         );
       }
-      const fault = outcome === "unknown" ? unknownBecause.get(queue) : undefined;
       if (fault) options.onFault?.(fault);
       const late = unknown > 0 && clock.monotonic() - began > patience;
       const final = fault !== undefined && isTurnedDown(fault) && !fault.retryable;
       if (unknown >= UNKNOWN_AFTER || late || final) {
-        // Nothing was sent where a ref is locked: that is no riddle.
-        if (fault?.code === "ref-locked") throw fault;
         if (fault && isTurnedDown(fault) && !isOfGateway(fault)) throw turnedDown(fault, what);
         throw new AgentqError(
           "push-unknown",
@@ -221,10 +250,9 @@ export function createRetry(
           fault ? { cause: fault, ...(fault.details && { details: fault.details }) } : {},
         );
       }
-      const bound = Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
       const busy = fault && isTurnedDown(fault) ? BUSY_MS : 0;
       const wanted = Math.min(wantedPause(fault) ?? busy, MAX_WANTED_MS);
-      await clock.sleep(Math.max(wanted, clock.random() * bound), signal);
+      await clock.sleep(Math.max(wanted, clock.random() * bound()), signal);
     },
   };
 }

@@ -49,6 +49,8 @@ export const statusDocument = z.object({
   next: count,
   lock: z.nullable(z.object({ holder: z.nullable(z.string()), by: z.string(), at: z.number() })),
   paused: z.nullable(paused),
+  /** The next ticket, where the origin has refused to have it published: how often, and its words. */
+  refused: z.nullable(z.object({ ticket: count, count, why: z.string() })),
   rewound: z.boolean(),
   tickets: z.array(z.object({
     ticket: count,

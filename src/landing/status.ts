@@ -68,6 +68,7 @@ export async function statusOf(
     next: snapshot.next,
     lock: lock && { holder: lock.holder ?? null, by: lock.by, at: lock.at },
     paused: control.paused && { by: control.paused.by, reason: control.paused.reason },
+    refused: refusedOf(control, snapshot),
     rewound,
     tickets: tickets.map(({ message }) => ({
       ticket: message.ticket,
@@ -83,6 +84,12 @@ export async function statusOf(
       ),
     ),
   };
+}
+
+function refusedOf({ refusals }: Control, { next, unacked }: Snapshot): StatusDocument["refused"] {
+  if (refusals === null || unacked === 0 || refusals.ticket !== next) return null;
+  const { ticket, count, why } = refusals;
+  return { ticket, count, why };
 }
 
 async function seemsRewound(

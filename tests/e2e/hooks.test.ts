@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tempDir } from "../helpers/git.ts";
+import { git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { onRef } from "./harness/faults.ts";
@@ -64,6 +64,79 @@ for (
     },
   );
 }
+
+overBoth(
+  "a freeze costs no ticket, however often landers come, and status says so",
+  async (make) => {
+    const origin = make();
+    setHook(
+      origin,
+      "update",
+      `case $1 in refs/heads/main) echo "code freeze until noon" >&2; exit 1;; esac\n`,
+    );
+    const a = makeAgent(origin);
+    for (const name of ["a", "b", "c"]) {
+      git(a.dir, "checkout", "-q", "-B", name, "origin/main");
+      agentCommit(a, { [`${name}.txt`]: `${name}\n` });
+      await runJson(a, ["submit", "--no-wait"]);
+    }
+    for (let i = 1; i <= 5; i++) {
+      const { error } = await runJson(a, ["land"], 2);
+      assert.equal(error.code, "push-refused");
+      assert.match(error.message, /ticket 0 passed and could not be published.*code freeze/s);
+      assert.match(error.hint, /stays queued, and 2 behind it wait.*agentq cancel 0 takes it out/);
+      assert.deepEqual(error.details.refused, { ticket: 0, count: i, behind: 2 });
+    }
+    const { refused } = await runJson(a, ["status"]);
+    assert.deepEqual([refused.ticket, refused.count], [0, 5]);
+    assert.match(
+      (await run(a, ["status"])).stdout,
+      /could not be published, 5 times so far.*freeze/,
+    );
+    assert.equal(results(origin).length, 0);
+    setHook(origin, "update", "exit 0\n");
+    assert.equal((await run(a, ["land"])).status, 0);
+    assert.deepEqual(results(origin).map(({ reason }) => reason), ["landed", "landed", "landed"]);
+    assert.equal((await runJson(a, ["status"])).refused, null);
+    checkLaws(origin);
+  },
+);
+
+overBoth("a ticket whose files a hook refuses gives way to the next one", async (make) => {
+  const origin = make();
+  installHooks(
+    origin,
+    onRef(
+      "refs/heads/main",
+      `/usr/bin/git cat-file -e "$new:secret.txt" 2>/dev/null && { echo "no secrets here" >&2; exit 1; }`,
+    ),
+  );
+  const bad = makeAgent(origin);
+  agentCommit(bad, { "secret.txt": "s\n" });
+  for (let i = 0; i < 3; i++) {
+    const { error } = await runJson(bad, ["submit", "--wait-timeout", "20"], 2);
+    assert.match(error.message, /^ticket 0 stays queued; .*no secrets here/s);
+  }
+  const good = makeAgent(origin);
+  agentCommit(good, { "good.txt": "g\n" });
+  assert.equal((await runJson(good, ["submit"])).outcome, "landed");
+  const told = await runJson(bad, ["wait", "0"], 1);
+  assert.equal(told.reason, "land failed");
+  assert.match(told.report, /no secrets here[^]*Ticket 1, behind it, was let through/);
+  checkLaws(origin);
+});
+
+overBoth("a hook that holds the refs' locks for long is waited for", async (make) => {
+  const origin = make();
+  setHook(origin, "reference-transaction", `[ "$1" = prepared ] && sleep 0.7\n:\n`);
+  const agents = ["a", "b", "c", "d"].map((name) => {
+    const agent = makeAgent(origin);
+    agentCommit(agent, { [`${name}.txt`]: `${name}\n` });
+    return agent;
+  });
+  const all = await Promise.all(agents.map((agent) => runJson(agent, ["submit", "--no-wait"])));
+  assert.deepEqual(all.map(({ ticket }) => ticket).sort(), [0, 1, 2, 3]);
+});
 
 overBoth("the standard policy admits the queue and refuses another namespace", async (make) => {
   const origin = make();

@@ -27,13 +27,15 @@ export type PushFault =
   | "lost-request"
   /** Some refs move, then the origin dies; the answer is lost. */
   | { readonly half: readonly number[] }
-  | { readonly refuse: string };
+  | { readonly refuse: string }
+  /** Another push holds the lock of this ref. */
+  | { readonly locked: string };
 
 export interface Interference {
   /** Awaited before and after each operation: where schedules are decided. */
   step?(operation: Operation, who: string): Promise<void>;
   /** Asked for every push that would win. */
-  push?(updates: readonly RefUpdate[], who: string): PushFault;
+  push?(updates: readonly RefUpdate[], who: string, objects: ObjectReader): PushFault;
 }
 
 export interface FakeOrigin {
@@ -119,7 +121,7 @@ function apply(
   if (moved.length > 0) {
     return { status: "lost", message: "moved", refs: moved.map(({ ref }) => ref) };
   }
-  const fault = fake.interference.push?.(updates, who) ?? "none";
+  const fault = fake.interference.push?.(updates, who, from) ?? "none";
   if (fault === "lost-request") return { status: "unknown", message: "cut before" };
   if (typeof fault === "object" && "refuse" in fault) {
     return {
@@ -128,6 +130,9 @@ function apply(
       remoteOutput: fault.refuse,
       refs: updates.map(({ ref }) => ({ ref, reason: fault.refuse })),
     };
+  }
+  if (typeof fault === "object" && "locked" in fault) {
+    throw new AgentqError("ref-locked", `${fault.locked} is locked`);
   }
   const known = new Set(options.remoteHas ?? []);
   for (const update of updates) receive(fake, from, update.new, known);

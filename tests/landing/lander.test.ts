@@ -4,7 +4,6 @@ import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Oid } from "../../src/git/types.ts";
 import { chainCommit } from "../../src/landing/chain-commit.ts";
-import type { ResultEntry } from "../../src/landing/chain.ts";
 import {
   lockCommit,
   NO_CONTROL,
@@ -12,84 +11,18 @@ import {
   readControl,
   resumeQueue,
 } from "../../src/landing/control.ts";
-import { type DutyOptions, landQueue, waitForTicket } from "../../src/landing/duty.ts";
+import { landQueue, waitForTicket } from "../../src/landing/duty.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { MAX_DEATHS } from "../../src/landing/judge.ts";
 import { acquireLock, createLockWatch, holderOf } from "../../src/landing/lock.ts";
 import type { Result } from "../../src/landing/messages.ts";
-import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
+import { readSnapshot } from "../../src/landing/snapshot.ts";
 import { statusOf } from "../../src/landing/status.ts";
-import type { Workshop } from "../../src/landing/workshop.ts";
-import { createFakeOrigin, fakeCommit, type FakeOrigin } from "./fake-origin.ts";
-import { createFakeWorkshop, type FakeChecks } from "./fake-workshop.ts";
-import { createWorld, type World } from "./world.ts";
-
-const BRANCH = "refs/heads/main";
-const LOCK = "refs/weave/main/lock";
-const DONE = "refs/weave/main/done";
+import { fakeCommit } from "./fake-origin.ts";
+import type { FakeChecks } from "./fake-workshop.ts";
+import { BRANCH, DONE, LOCK, reasons, type Scene, scene } from "./scene.ts";
 
 type Forged = Record<"base" | "first" | "second" | "orphan", Oid>;
-
-interface Scene {
-  world: World;
-  fake: FakeOrigin;
-  base: Oid;
-  queue: Queue;
-  duty(who: string, checks?: FakeChecks, change?: Partial<Workshop>): DutyOptions;
-  submit(name: string, parents?: Oid[]): Promise<Oid>;
-  /** Lands everything as `who`. */
-  land(who: string, checks?: FakeChecks, change?: Partial<Workshop>): Promise<ResultEntry[]>;
-  run<T>(work: Promise<T>): Promise<T>;
-}
-
-async function scene(): Promise<Scene> {
-  const world = createWorld(7);
-  const fake = createFakeOrigin();
-  const base = fakeCommit(fake, [], "base");
-  fake.refs.set(BRANCH, base);
-  const { queue } = await openQueue(fake.as("me"), { namespace: "refs/weave", branch: "main" });
-  const run = <T>(work: Promise<T>) => world.run(work, { orderly: true, maxSteps: 20_000 });
-  const made: Scene = {
-    world,
-    fake,
-    base,
-    queue,
-    run,
-    duty: (who, checks = {}, change = {}) => ({
-      clock: world.clock(who),
-      me: who,
-      ttl: 3000,
-      poll: 1000,
-      attempts: 3,
-      workshop: async () => ({ ...createFakeWorkshop(fake, checks), ...change }),
-      signal: new AbortController().signal,
-    }),
-    async submit(name, parents = [base]) {
-      const candidate = fakeCommit(fake, parents, name);
-      await run(enqueue(queue, await readSnapshot(queue), {
-        candidate,
-        submitter: name,
-        verifyCmd: null,
-        verifyTimeout: 1,
-        submission: name,
-        submittedAt: 1,
-        title: null,
-        drops: [],
-      }, { clock: world.clock(name), objects: fake.reader() }));
-      return candidate;
-    },
-    async land(who, checks, change) {
-      const results: ResultEntry[] = [];
-      await run(landQueue(queue, await readSnapshot(queue), {
-        ...made.duty(who, checks, change),
-        watch: false,
-        onResult: (entry) => results.push(entry),
-      }));
-      return results;
-    },
-  };
-  return made;
-}
 
 /** A lock whose holder is dead, the last of `count` that went quiet on ticket 0. */
 async function deadHolder({ queue, fake }: Scene, count: number): Promise<void> {
@@ -110,8 +43,6 @@ async function deadHolder({ queue, fake }: Scene, count: number): Promise<void> 
   assert.equal(outcome.status, "won");
   await queue.chains.remember("lock", entry);
 }
-
-const reasons = (results: ResultEntry[]) => results.map(({ message }) => message.reason);
 
 describe("a ticket that kills its landers", () => {
   test("is refused after so many deaths, and the next ticket lands", async () => {
@@ -405,37 +336,6 @@ describe("checks that can't be run", () => {
     // One look in a ttl of three seconds, a minute long, each an acquisition and a release.
     assert.ok(locks() <= 42, `${locks()} lock entries in a minute`);
     assert.deepEqual(reasons(await land("m2")), ["landed"]);
-  });
-});
-
-describe("an origin that refuses the landing", () => {
-  test("is asked once a run, and after three the ticket is refused with its words", async () => {
-    const { fake, submit, land } = await scene();
-    await submit("one");
-    await submit("two");
-    let asked = 0;
-    const refuseBranch = (who: string) => ({
-      push: (updates: readonly { ref: string }[]) => {
-        if (!updates.some(({ ref }) => ref === BRANCH)) return "none" as const;
-        asked++;
-        return { refuse: `not on a Friday, ${who}` };
-      },
-    });
-    for (const who of ["a", "b"]) {
-      fake.interference = refuseBranch(who);
-      await assert.rejects(land(who), (error) => isAgentqError(error, "push-refused"));
-    }
-    assert.equal(asked, 2);
-    fake.interference = {
-      push: (updates) => {
-        const first = !fake.refs.has("refs/weave/main/done");
-        const branch = updates.some(({ ref }) => ref === BRANCH);
-        return first && branch ? { refuse: "not on a Friday" } : "none";
-      },
-    };
-    const results = await land("c");
-    assert.deepEqual(reasons(results), ["land failed", "landed"]);
-    assert.match(results[0]!.message.report!, /^It passed, .*not on a Friday/);
   });
 });
 

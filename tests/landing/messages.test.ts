@@ -69,6 +69,7 @@ const WHOLE: Record<ChainName, Record<string, unknown>> = {
       published: { ticket: 3, tip: oid, landed: oid },
       tip: oid,
       failures: { ticket: 4, count: 1 },
+      refusals: { ticket: 4, count: 2, why: "w" },
     },
   },
 };

@@ -36,6 +36,8 @@ interface Plan {
   lostAnswer: number;
   lostRequest: number;
   half: number;
+  /** Of those that move the branch. */
+  refuse: number;
 }
 
 const plans: fc.Arbitrary<Plan> = fc.record({
@@ -49,6 +51,7 @@ const plans: fc.Arbitrary<Plan> = fc.record({
   lostAnswer: fc.constantFrom(0, 0, 60),
   lostRequest: fc.constantFrom(0, 0, 60),
   half: fc.constantFrom(0, 0, 60, 200),
+  refuse: fc.constantFrom(0, 0, 300, 700),
 });
 
 interface Observed {
@@ -86,7 +89,10 @@ async function live(plan: Plan): Promise<Observed> {
   fake.interference = {
     step: (_operation, who) => world.turn(who),
     push(updates, who) {
-      if (updates.some(({ ref }) => ref === BRANCH)) assertHolder(fake, who);
+      if (updates.some(({ ref }) => ref === BRANCH)) {
+        assertHolder(fake, who);
+        if (world.random() * 1000 < plan.refuse) return { refuse: "not now" };
+      }
       return faultFor(plan, world, updates.length, seen);
     },
   };
@@ -145,9 +151,8 @@ function startActors(plan: Plan, world: World, seen: Observed): Map<string, Acto
     const killed = new Promise<void>((resolve) => end = resolve);
     const lived = world.turn(who).then(live).catch((error) => {
       // The only ways to give up that bad weather allows.
-      if (error instanceof AgentqError && ["push-unknown", "origin-stuck"].includes(error.code)) {
-        return;
-      }
+      const allowed = ["push-unknown", "origin-stuck", "push-refused"];
+      if (error instanceof AgentqError && allowed.includes(error.code)) return;
       if (isBuried(error, seen)) return;
       throw error;
     });
@@ -314,6 +319,11 @@ async function checkLaws(seen: Observed): Promise<void> {
     // found to be on the branch already.
     const buried = seen.halves && seen.outside.size > 0;
     assert.ok(known || buried, "the branch moved to something that is no landed result");
+  }
+  const heads = new Set(fake.moves.filter(({ ref }) => ref === DONE).map((move) => move.new));
+  for (const { oid, message } of results) {
+    if (!message.report?.startsWith("It passed, and could not be published")) continue;
+    assert.ok(!heads.has(oid), "a ticket was given up with none landed in its place");
   }
   for (const [ticket, at] of seen.cancelled) {
     const { message } = results[ticket]!;

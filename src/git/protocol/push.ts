@@ -4,14 +4,16 @@
  *   report: unpack ok, every ref ok ──────────────────────────────▶ won
  *   report: ng ──▶ read the refs ── one differs from its old value ▶ lost
  *                      │              all hold our new values ─────▶ won (an answer to a repetition)
- *                      └── all as we named them, and still so after a moment ▶ refused
+ *                      └── all as we named them, and still so after a moment ▶ refused,
+ *                             unless the server's words are about a lock: `ref-locked`, to be tried again
  *   no report, the whole request was sent ───────────────────────▶ unknown
  *      with a status that is final (401, 403, 413 …) ─▶ read the refs ── as above, but moved: unknown
  *   no report, the pack's end never left this machine ────────────▶ an error: nothing can have happened
  *
- * Reasons behind `ng` are text for people, in the server's words and language, so they decide nothing.
  * A server whose ref was locked by another push at that moment says ng like one whose hook declined;
- * the other push is then about to move the ref or to give up. Hence the second and third look.
+ * the other push is then about to move the ref or to give up. Hence the second and third look. A lock that
+ * is held for longer (a slow hook) leaves the refs as they were: then only the server's words tell it from
+ * a refusal (contention.ts). Words decide nothing else: they are text for people.
  */
 import { Buffer } from "node:buffer";
 import { AgentqError, isAgentqError } from "../../errors.ts";
@@ -28,6 +30,7 @@ import type {
   RefSnapshot,
   RefUpdate,
 } from "../types.ts";
+import { contentionOf } from "./contention.ts";
 import { pushCommands, type PushReport, readPushReport } from "./receive-pack.ts";
 
 /** One git-receive-pack that has advertised what it can do. */
@@ -67,7 +70,11 @@ const SECOND_LOOKS = [100, 400];
  */
 const QUIET_MS = 2_000;
 
-/** See {@link PushOutcome}. @throws typed errors for everything that happened before the push was sent */
+/**
+ * See {@link PushOutcome}.
+ * @throws typed errors for everything that happened before the push was sent; `ref-locked` where another
+ * push held a lock, and nothing was done
+ */
 export async function pushOver(
   wire: PushWire,
   updates: readonly RefUpdate[],
@@ -214,10 +221,11 @@ async function afterSending(
   return unknown;
 }
 
-/** Git says no more than this of a ref that the server hides. */
-function explained({ ref, reason }: { ref: string; reason: string }) {
-  const silent = reason === "atomic transaction failed";
-  return { ref, reason: silent ? `${reason} (is it hidden there by transfer.hideRefs?)` : reason };
+/** Git says no more than this in its report; beside it, that a ref exists which it doesn't show. */
+function explained({ ref, reason }: { ref: string; reason: string }, said: string) {
+  const silent = reason === "atomic transaction failed" || reason === "failed to update ref";
+  const hidden = silent && (said.trim() === "" || /reference already exists/.test(said));
+  return { ref, reason: hidden ? `${reason} (is it hidden there by transfer.hideRefs?)` : reason };
 }
 
 /** Won or lost, as the refs show; null while they are as they were, after two more looks too. */
@@ -258,11 +266,30 @@ async function refusedOrLost(
       cause: error,
     };
   }
+  const remoteOutput = report.remoteOutput();
+  const contention = report.unpack === "ok"
+    ? contentionOf({ refused: report.refused, remoteOutput })
+    : null;
+  if (contention?.kind === "moved") {
+    // Read from another machine than the one that takes pushes, perhaps.
+    const refs = contention.ref === null ? updates.map(({ ref }) => ref) : [contention.ref];
+    return { status: "lost", message: contention.words, refs };
+  }
+  if (contention) {
+    const what = contention.ref ?? updates.map(({ ref }) => ref).join(", ");
+    throw new AgentqError(
+      "ref-locked",
+      `${what} is locked by another push, says ${wire.name}: ${contention.words}`,
+      {
+        hint: "Try again. If it stays so, a lock file was left behind there: ask who runs it.",
+        details: { ref: contention.ref, remoteOutput },
+      },
+    );
+  }
   const refs = report.refused.length > 0
-    ? report.refused.map(explained)
+    ? report.refused.map((one) => explained(one, remoteOutput))
     : updates.map(({ ref }) => ({ ref, reason: `unpack ${report.unpack}` }));
   const first = refs[0]!;
   const message = report.unpack === "ok" ? `${first.ref}: ${first.reason}` : report.unpack;
-  const remoteOutput = report.remoteOutput();
   return { status: "refused", message, remoteOutput, refs };
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { test } from "node:test";
@@ -201,6 +201,21 @@ test("what post-receive leaves running is not waited for", () =>
     origin.close();
     writeFileSync(join(bare, "hold"), "go\n");
     while (!existsSync(join(bare, "heard"))) await new Promise((done) => setTimeout(done, 10));
+  }));
+
+test("a lock that another push holds is told as one, by name, and nothing is refused over it", () =>
+  withServer(async ({ bare, first, push }) => {
+    const update = { ref: "refs/weave/main/queue", old: null, new: first };
+    write(bare, "refs/weave/main/queue.lock", "");
+    await assert.rejects(push([update]), (error) => {
+      assert.ok(isAgentqError(error, "ref-locked"), String(error));
+      assert.ok(error.retryable);
+      assert.equal(error.details?.ref, update.ref);
+      assert.match(error.message, /^refs\/weave\/main\/queue is locked.*queue\.lock': File exists/);
+      return true;
+    });
+    rmSync(join(bare, "refs/weave/main/queue.lock"));
+    assert.deepEqual(await push([update]), { status: "won" });
   }));
 
 test("a chain that is hidden from readers or from all is refused by name", () =>

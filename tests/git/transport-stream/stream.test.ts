@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import type { Buffer } from "node:buffer";
-import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net, { type AddressInfo } from "node:net";
 import { join } from "node:path";
 import process from "node:process";
@@ -320,6 +320,26 @@ for (const [name, make] of Object.entries(places)) {
           assert.match(outcome.message, /^refs\/weave\/main\/queue: .*hid(es|den)/);
           git(bare, "config", "--unset", key);
         }
+      },
+    );
+
+    on(
+      "a lock that another push holds is told as one, by name, and nothing is refused over it",
+      async ({ bare, first, push }) => {
+        const update = { ref: "refs/weave/main/queue", old: null, new: first };
+        write(bare, "refs/weave/main/queue.lock", "");
+        await assert.rejects(push([update]), (error) => {
+          assert.ok(isAgentqError(error, "ref-locked"), String(error));
+          assert.ok(error.retryable);
+          assert.equal(error.details?.ref, update.ref);
+          assert.match(
+            error.message,
+            /^refs\/weave\/main\/queue is locked.*queue\.lock': File exists/,
+          );
+          return true;
+        });
+        rmSync(join(bare, "refs/weave/main/queue.lock"));
+        assert.deepEqual(await push([update]), { status: "won" });
       },
     );
 
