@@ -76,6 +76,13 @@ describe("a line that one side edited at several places, all alike", () => {
   }
 });
 
+test("a comma that one side put to a line, as equal lines have it, isn't missed in a conflict", () => {
+  const hook = (type: string, comma: string): string =>
+    `export type Hook = (\n  vnode: VNode,\n) => void\n\nexport type Ssr${type} = (\n` +
+    `  binding: Binding${type},\n  vnode: VNode${comma}\n) => Data\n`;
+  passes([hook("", ""), hook("<V>", ""), hook("", ",")], hook("<V>", "") + "// more\n");
+});
+
 describe("a line deleted in a conflict", () => {
   const file = (first: string, tried: string, last: string): string =>
     `export function call(fn, instance, args) {\n${first}  try {\n${tried}  } catch (err) {\n` +
