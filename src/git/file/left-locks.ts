@@ -6,7 +6,13 @@ import { lstatSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../platform/clock.ts";
 import type { OriginLock } from "../types.ts";
-import { describeOwner, type LockState, ownerLiveness, readLock } from "./ref-lock.ts";
+import {
+  adviseOnLock,
+  describeOwner,
+  type LockState,
+  ownerLiveness,
+  readLock,
+} from "./ref-lock.ts";
 import { resolveRef } from "./ref-transaction.ts";
 
 /** A push waits so long for a lock that somebody else holds: one that outlives that fails it. */
@@ -56,7 +62,7 @@ function seen(commonDir: string, ref: string | null, clock: Clock): Seen[] {
     path,
     ref,
     owner: describeOwner(state, commonDir),
-    advice: "When nothing uses that repository any more, remove the lock file and try again.",
+    advice: adviseOnLock(state, path, commonDir),
     mark: `${path} ${stat.ino} ${stat.mtimeMs} ${nonceOf(state)}`,
     // A clock that differs from the file system's says nothing.
     age: age >= 0 ? age : 0,
