@@ -268,8 +268,11 @@ export async function resumeQueue(
         { details: { tip: now.tip, acceptTip } },
       );
     }
-    const accepted = acceptTip ?? control.acceptedTip;
-    if (control.paused === null && accepted === control.acceptedTip) return null;
-    return { ...control, paused: null, acceptedTip: accepted };
+    if (acceptTip === null) return control.paused === null ? null : { ...control, paused: null };
+    // No result up to here is unfinished any more, and none that follows was there when it was accepted.
+    const confirmed = now.next === 0 ? null : now.next - 1;
+    const known = control.acceptedTip === acceptTip && control.confirmed === confirmed;
+    if (known && control.paused === null) return null;
+    return { ...control, paused: null, acceptedTip: acceptTip, confirmed };
   });
 }

@@ -44,13 +44,23 @@ export function unfinishedPublication(snapshot: Snapshot, control: Control): Oid
   if (!done || !landed || landed === tip) return null;
   if (done.message.tip !== (tip ?? NO_TIP)) return null;
   if (control.confirmed !== null && control.confirmed >= done.message.ticket) return null;
-  if (control.acceptedTip !== null && control.acceptedTip === tip) return null;
   return landed;
 }
 
-/** The commit that the branch must contain; null when there is none yet. */
-export function anchorOf(control: Control, landed: Oid | null): Oid | null {
-  return control.acceptedTip ?? landed;
+/** The tip that the operator accepted, until something was landed on it; null: none. */
+export function acceptedTip({ done }: Pick<Snapshot, "done">, control: Control): Oid | null {
+  const later = done !== null && done.message.landed &&
+    done.message.ticket > (control.confirmed ?? -1);
+  return later ? null : control.acceptedTip;
+}
+
+/** The commit that the branch must contain, `landed` or what was accepted since; null when there is none yet. */
+export function anchorOf(
+  snapshot: Pick<Snapshot, "done">,
+  control: Control,
+  landed: Oid | null,
+): Oid | null {
+  return acceptedTip(snapshot, control) ?? landed;
 }
 
 /**
@@ -63,7 +73,7 @@ export async function isRewound(
   landed: Oid | null,
   contains: (commit: Oid, ancestor: Oid) => Promise<boolean>,
 ): Promise<boolean> {
-  const anchor = anchorOf(control, landed);
+  const anchor = anchorOf(snapshot, control, landed);
   if (anchor === null || anchor === snapshot.tip) return false;
   if (unfinishedPublication(snapshot, control) !== null) return false;
   if (snapshot.tip === null) return true;

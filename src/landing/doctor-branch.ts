@@ -68,7 +68,7 @@ async function rewoundCheck(
     for (let looks = 1;; looks++) {
       const landed = await lastLanded(queue.chains, snapshot.done, signal);
       const control = await readControl(queue, snapshot.lock, signal);
-      const anchor = anchorOf(control, landed);
+      const anchor = anchorOf(snapshot, control, landed);
       if (anchor === null) return check("rewound", "ok", "the queue has landed nothing yet");
       if (!await isRewound(snapshot, control, landed, contains)) {
         return check("rewound", "ok", `${branchName} has what the queue landed`);

@@ -14,7 +14,7 @@
 import { throwIfAborted } from "../platform/clock.ts";
 import type { Oid } from "../git/types.ts";
 import type { Control } from "./control.ts";
-import { anchorOf, isRewound, lastLanded, unfinishedPublication } from "./decide.ts";
+import { acceptedTip, anchorOf, isRewound, lastLanded, unfinishedPublication } from "./decide.ts";
 import { assertPublication } from "./half-state.ts";
 import { judge } from "./judge.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
@@ -79,10 +79,14 @@ export async function landTickets(
     const contains = (commit: Oid, ancestor: Oid) =>
       options.workshop.contains(commit, ancestor, signal);
     if (await isRewound(snapshot, control, landed, contains)) {
-      throw branchRewound(queue, snapshot, anchorOf(control, landed)!);
+      throw branchRewound(queue, snapshot, anchorOf(snapshot, control, landed)!);
     }
     const number = snapshot.next;
-    held.setControl({ ...control, confirmed: number === 0 ? null : number - 1 });
+    held.setControl({
+      ...control,
+      confirmed: number === 0 ? null : number - 1,
+      acceptedTip: acceptedTip(snapshot, control),
+    });
     if (snapshot.unacked === 0) return { why: "idle" };
     if (options.until !== undefined && number > options.until) return { why: "until" };
     if (options.max !== undefined && landedHere >= options.max) return { why: "max" };

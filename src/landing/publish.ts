@@ -28,6 +28,8 @@ export async function rollForward(
   const { snapshot, landed, objects } = what;
   return await held.exclusive(async () => {
     const control = held.control();
+    // A pause may have been adopted since it was looked at: nothing moves the branch then.
+    if (control.paused || held.signal.aborted) return "lost";
     // This push too may be applied by halves: only what comes after it says that it was seen whole.
     const lock = held.renewal(control);
     const outcome = await pushOnce(queue, {
@@ -40,7 +42,8 @@ export async function rollForward(
       remoteHas: [landed, snapshot.doneHead!],
     });
     if (outcome === "won") {
-      await held.renewed(lock, { ...control, confirmed: snapshot.done!.message.ticket });
+      const confirmed = snapshot.done!.message.ticket;
+      await held.renewed(lock, { ...control, confirmed, acceptedTip: null });
     }
     return outcome;
   });
@@ -97,9 +100,9 @@ export async function publish(
     const made = results.commits;
     const done = results.last;
     const control: Control = {
-      ...settled(before, number),
+      // What this push settles stays until it was seen whole: an origin may apply the lock's part alone.
+      ...settled(before, snapshot.next - 1),
       ...(landed !== null && {
-        acceptedTip: null,
         published: { ticket: number, tip: done.message.tip, landed },
       }),
       tip: landed ?? snapshot.tip ?? NO_TIP,
@@ -141,7 +144,11 @@ export async function publish(
     }
     const answered = () => results.entries.forEach((entry) => options.onResult?.(entry));
     if (outcome === "won") {
-      await held.renewed(lock, { ...control, confirmed: number });
+      await held.renewed(lock, {
+        ...settled(control, number),
+        confirmed: number,
+        ...(landed !== null && { acceptedTip: null }),
+      });
       held.settle();
       answered();
       return "won";

@@ -344,7 +344,7 @@ async function checkLaws(seen: Observed): Promise<void> {
   }
 }
 
-const RUNS = Number(process.env.AGENTQ_PROPERTY_RUNS ?? 250);
+const RUNS = Number(process.env.AGENTQ_PROPERTY_RUNS ?? 1000);
 
 test(`the queue's laws hold in ${RUNS} random lives`, { timeout: 600_000 }, async () => {
   await fc.assert(
