@@ -148,7 +148,7 @@ function* inspectCandidate(
   }
   if (bad.length === 0) return null;
   const ordered = oldestFirst(db, bad);
-  const advice = adviceOn(
+  const advice = yield* adviceOn(
     db,
     tipTree,
     ordered.map(({ merge, losses }) => ({ ...merge, losses })),

@@ -25,6 +25,7 @@ import { menders, type Said, type Scope } from "./mend.ts";
 import { renameEdits } from "./rename-edits.ts";
 import { renamesBack } from "./renames-back.ts";
 import { removal } from "./removal.ts";
+import type { Steps } from "../steps.ts";
 
 /** For so many paths of each kind there is advice. */
 const ADVISED = 8;
@@ -53,14 +54,15 @@ export interface LossyMerge {
  * Lines of advice for each of some merge commits, older ones first, to be followed one merge after the other on the
  * tree `tip`.
  */
-export function adviceOn(
+export function* adviceOn(
   db: CommitReader,
   tip: Oid,
   merges: readonly Merge[],
   lossy: readonly LossyMerge[],
-): string[][] {
+): Steps<string[][]> {
   const draft = draftOf(db, tip);
-  return merges.map(({ oid, sides, losses }) => {
+  const advice: string[][] = [];
+  for (const { oid, sides, losses } of merges) {
     /** The merge that lost work at the path, and that a side comes from: the side's change may be that loss. */
     const cause = (side: number, path: string): Oid | undefined =>
       lossy.find((before) =>
@@ -68,8 +70,11 @@ export function adviceOn(
         isAncestor(db, before.oid, sides[side === 1 ? 0 : sides.length - 1]!.oid)
       )?.oid;
     const parents = sides.map((side) => side.oid);
-    return advise({ db, draft, holders: holders(db, oid, parents) }, losses, cause);
-  });
+    advice.push(
+      yield* advise({ db, draft, holders: holders(db, oid, parents) }, losses, cause),
+    );
+  }
+  return advice;
 }
 
 /** Merge commits, each after those that it comes from. */
@@ -90,11 +95,11 @@ export function oldestFirst<T extends { readonly merge: { readonly oid: Oid } }>
   return [...order];
 }
 
-function advise(
+function* advise(
   scope: Scope,
   all: readonly StandingLoss[],
   cause: (side: number, path: string) => Oid | undefined,
-): string[] {
+): Steps<string[]> {
   const { draft, holders: { tree, label } } = scope;
   const advice: Advice = new Map();
   const mend = menders(scope);
@@ -136,11 +141,11 @@ function advise(
   for (const { judged, loss } of others.slice(0, JUDGED)) {
     if (told.has(judged.path)) continue;
     // What is known was judged by the merge's own tree.
-    const now = draft.tree === tree ? loss : mend.judge(judged);
+    const now = draft.tree === tree ? loss : yield* mend.judge(judged);
     if (now === null) continue;
     const said = now.kind === "back"
       ? removal(scope, judged, now.parent, twins.get(judged.path))
-      : mend.restore(judged, now);
+      : yield* mend.restore(judged, now);
     add(advice, said);
   }
   return linesOf(advice, Math.max(0, others.length - JUDGED));

@@ -76,7 +76,7 @@ export function forgiveness(
       now = moves(db)(merged, differences)?.right ?? NOTHING;
     }
     if (isRegular(now.mode) && markersStand(text(merged), loss.regions, text(now))) return loss;
-    const left = yield* loss.againInSteps(commitTree(db, tip));
+    const left = yield* loss.again(commitTree(db, tip));
     if (left === null || left.kind === "markers") return left;
     // Deleted on purpose; or all of it stood there, and was changed later.
     if (left.kind === "missing") return null;
@@ -85,7 +85,7 @@ export function forgiveness(
       if (own.mode === 0 || parentOids.some((parent) => sameVersion(at(parent, loss.path), own))) {
         continue;
       }
-      if ((yield* loss.againInSteps(commitTree(db, oid))) === null) return null;
+      if ((yield* loss.again(commitTree(db, oid))) === null) return null;
     }
     return { ...left, what: `${left.what}, now that its conflict markers are out` };
   };
@@ -93,7 +93,7 @@ export function forgiveness(
   const isForgiven = function* (loss: JudgedLoss): Steps<boolean> {
     const merged = at(merge, loss.path);
     const now = at(tip, loss.path);
-    const again = yield* loss.againInSteps(commitTree(db, tip));
+    const again = yield* loss.again(commitTree(db, tip));
     if (again === null || !changes(loss.path)) return again === null;
     if (now.mode === 0) return merged.mode !== 0;
     if (loss.kind === "mode") return now.mode !== merged.mode;

@@ -19,6 +19,7 @@ import type { Loss } from "./loss.ts";
 import type { JudgedLoss, Scene } from "./merge.ts";
 import { hasNul } from "../similarity.ts";
 import { mergeTexts } from "../text/merge3.ts";
+import type { Steps } from "../steps.ts";
 import { treePaths } from "../tree-paths.ts";
 
 /** Why something is advised, and what. */
@@ -47,15 +48,15 @@ const STEPS = 4;
 
 export interface Menders {
   /** What of a loss stands in the draft. */
-  judge(judged: JudgedLoss): Loss | null;
+  judge(judged: JudgedLoss): Steps<Loss | null>;
   /** Advice, which the draft follows where it is a command. */
-  restore(judged: JudgedLoss, loss: Loss): Said;
+  restore(judged: JudgedLoss, loss: Loss): Steps<Said>;
 }
 
 export function menders({ db, draft, holders }: Scope): Menders {
-  const judge = (judged: JudgedLoss): Loss | null => {
+  const judge = function* (judged: JudgedLoss): Steps<Loss | null> {
     draft.copyTo(judged.scene.db);
-    return judged.again(draft.tree);
+    return yield* judged.again(draft.tree);
   };
 
   /** To edit what stands there, so that a side's change, or whatever is missing, is in it. */
@@ -84,7 +85,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
   };
 
   /** What stands there is somebody's own work: that, or a parent's version. */
-  const either = (judged: JudgedLoss, holder: Holder, step: Step): Said => {
+  const either = function* (judged: JudgedLoss, holder: Holder, step: Step): Steps<Said> {
     const { scene } = judged;
     const drop = dropFlag(scene.path);
     const start = draft.tree;
@@ -93,7 +94,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
     );
     draft.put(step.path, step.version);
     // Nothing but a declaration settles what one of the two has to lose.
-    const isSettled = judge(judged) === null;
+    const isSettled = (yield* judge(judged)) === null;
     draft.reset(start);
     return [
       isOther
@@ -105,7 +106,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
   };
 
   /** A step, or the last word on the path. */
-  const next = (judged: JudgedLoss, loss: Loss): Step | { said: Said } => {
+  const next = function* (judged: JudgedLoss, loss: Loss): Steps<Step | { said: Said }> {
     const { scene } = judged;
     const path = loss.where ?? scene.path;
     const now = draft.at(path);
@@ -168,7 +169,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
     draft.copyTo(scene.db);
     if (side !== 0 && sameVersion(now, scene.base)) return whole;
     const isText = [now, version].every((one) => isPlain(scene.db, one));
-    if (side === 0 || !isText) return { said: either(judged, holder, whole) };
+    if (side === 0 || !isText) return { said: yield* either(judged, holder, whole) };
     const reason = isAlone ? "It was changed since" : "Both sides changed it";
     const merged = mergedInto(scene.db, scene.base, now, version);
     if (!merged || scene.base.mode === 0) return edited(reason);
@@ -196,7 +197,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
 
   return {
     judge,
-    restore(judged, first) {
+    *restore(judged, first) {
       const commands: string[] = [];
       let why = "";
       let loss = first;
@@ -204,11 +205,11 @@ export function menders({ db, draft, holders }: Scope): Menders {
         commands.length === 0 ? [reason, what] : [why, `${commands.join(" && ")}; then ${what}`];
       while (commands.length < STEPS) {
         const start = draft.tree;
-        const step = next(judged, loss);
+        const step = yield* next(judged, loss);
         if ("said" in step) return said(step.said);
         draft.put(step.path, step.version);
         if (step.isEither && commands.length === 0) return [step.why, step.command];
-        const left = judge(judged);
+        const left = yield* judge(judged);
         if (left && !step.isPart && left.parent === loss.parent && left.what === loss.what) {
           draft.reset(start);
           return said(["It was changed since", edit(judged, loss)]);

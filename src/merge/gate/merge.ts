@@ -14,7 +14,7 @@ import { mergeSteps } from "../merge-commits.ts";
 import { type Overlay, overlay } from "../overlay.ts";
 import type { PairedVersions } from "../rename-state.ts";
 import { pathText } from "../state.ts";
-import { atOnce, type Steps } from "../steps.ts";
+import type { Steps } from "../steps.ts";
 import { type Difference, treePaths } from "../tree-paths.ts";
 import type { MergeOptions, MergeResult } from "../types.ts";
 
@@ -52,11 +52,10 @@ export function* inspectMerge(
     const paths = new Set(merged.conflicts.map(({ path }) => path));
     for (const loss of yield* compareMerge(scratch, graph, merged, tree, options, tip, paths)) {
       if (!paths.has(loss.path) || loss.kind !== "text" && loss.kind !== "whole") continue;
-      const again = (later: Oid): Loss | null => ofNoSide(loss.again(later));
-      const againInSteps = function* (later: Oid): Steps<Loss | null> {
-        return ofNoSide(yield* loss.againInSteps(later));
+      const again = function* (later: Oid): Steps<Loss | null> {
+        return ofNoSide(yield* loss.again(later));
       };
-      losses.set(loss.path, { ...ofNoSide(loss), again, againInSteps });
+      losses.set(loss.path, { ...ofNoSide(loss), again });
     }
     for (const path of paths) settled.add(path);
     merged = yield* make((path) =>
@@ -193,8 +192,7 @@ export function* compareMerge(
         merged,
         trees: [graph.tree(merged.ours), graph.tree(merged.theirs)],
       },
-      again: (later) => atOnce(judge(later, changesTo(later))),
-      againInSteps: (later) => judge(later, changesTo(later)),
+      again: (later) => judge(later, changesTo(later)),
     });
   }
   return losses;
@@ -216,8 +214,7 @@ export interface Scene
 /** A loss that can be judged again by what a later tree has at the path. */
 export interface JudgedLoss extends Loss {
   readonly scene: Scene;
-  readonly again: (tree: Oid) => Loss | null;
-  readonly againInSteps: (tree: Oid) => Steps<Loss | null>;
+  readonly again: (tree: Oid) => Steps<Loss | null>;
 }
 
 /** Tree of a commit. */
