@@ -8,7 +8,9 @@
  */
 import fs, { constants } from "node:fs";
 import { atOnce, later } from "./at-once.ts";
+import { canLockOpen, lockOpen } from "./flock.ts";
 import { hold, letGo } from "./held.ts";
+import { kernelFileSystem } from "./this-kernel.ts";
 
 export type FileKind = "file" | "directory" | "symlink" | "other";
 
@@ -62,6 +64,17 @@ export interface FileSystem<Site extends string = string> {
   sync(site: Site, fd: Descriptor): void;
   /** Opens the directory, fsyncs it, closes it. */
   syncDirectory(site: Site, path: string): void;
+
+  /**
+   * The type of the file system of `path`, where everyone who sees its files also sees by `flock` whether they
+   * are locked, from other containers too. Null: there is no such lock, or not for everyone.
+   */
+  flockable(path: string): number | null;
+  /**
+   * Locks an open file until its descriptor is closed or the process ends, as flock(2) does, without waiting.
+   * False: somebody holds it otherwise; null: it can't be told.
+   */
+  flock(fd: Descriptor, how: "exclusive" | "shared"): boolean | null;
 
   /** `create` on another thread: where making inodes is slow, two are made at a time. */
   createLater(site: Site, path: string, mode: number): Promise<Descriptor>;
@@ -137,6 +150,12 @@ export const nodeFiles: FileSystem = {
   rmdir: (_site, path) => fs.rmdirSync(path),
   sync: (_site, fd) => retried(() => fs.fsyncSync(fd)),
   syncDirectory: (_site, path) => syncDirectory(path),
+
+  flockable(path) {
+    const type = kernelFileSystem(path);
+    return type !== null && canLockOpen() ? type : null;
+  },
+  flock: lockOpen,
 
   createLater: (_site, path, mode) => later((done) => fs.open(path, CREATE, mode, done)),
   writeEarly(_site, fd, path, bytes) {

@@ -77,12 +77,28 @@ export function lockShared(path: string): { close(): void } | "held" | null {
   }
 }
 
+/**
+ * Locks a file that is open here, until it is closed: `exclusive` alone, `shared` together with whoever else does.
+ * @returns false: somebody holds it so that it can't be; null: nothing can be locked here
+ */
+export function lockOpen(fd: number, how: "exclusive" | "shared"): boolean | null {
+  const flock = anyFlock();
+  if (flock === null || !isOfTheSystem(fd)) return null;
+  return flock(fd, (how === "exclusive" ? LOCK_EX : LOCK_SH) | LOCK_NB) === 0;
+}
+
+/** Whether {@link lockOpen} can lock anything: what takes time is done then. */
+export function canLockOpen(): boolean {
+  return anyFlock() !== null;
+}
+
 interface DenoFile {
   writeSync(data: Uint8Array): number;
   tryLockSync(exclusive: boolean): boolean;
   close(): void;
 }
 interface DenoLike {
+  dlopen(library: string, symbols: object): { symbols: { flock: Flock } };
   openSync(path: string, options: Readonly<Record<string, boolean>>): DenoFile;
 }
 
@@ -120,23 +136,56 @@ const INT = 5;
 
 let found: Flock | null | undefined;
 
+const libraries = () => {
+  const arch = process.arch === "x64" ? "x86_64" : "aarch64";
+  return ["libc.so.6", `libc.musl-${arch}.so.1`];
+};
+
 /** libc's flock; null where Bun can't be lent it. Loaded when first used: that takes a tenth of a millisecond. */
 function bunFlock(): Flock | null {
-  if (found !== undefined) return found;
-  found = null;
-  const arch = process.arch === "x64" ? "x86_64" : "aarch64";
-  for (const library of ["libc.so.6", `libc.musl-${arch}.so.1`]) {
-    try {
+  return found === undefined
+    ? found = borrowed((library) => {
       const opened = bunFfi().dlopen(library, { flock: { args: [INT, INT], returns: INT } });
-      const flock = "symbols" in opened ? opened.symbols?.flock : undefined;
-      if (flock === undefined) continue;
-      found = flock;
-      break;
+      return "symbols" in opened ? opened.symbols?.flock : undefined;
+    })
+    : found;
+}
+
+/** The same of either runtime. Deno's own call takes files of its own making alone, by their paths. */
+function anyFlock(): Flock | null {
+  const { Deno } = globalThis as unknown as { Deno?: DenoLike };
+  if (!Deno) return bunFlock();
+  return found === undefined
+    ? found = borrowed((library) =>
+      Deno.dlopen(library, { flock: { parameters: ["i32", "i32"], result: "i32" } }).symbols.flock
+    )
+    : found;
+}
+
+function borrowed(from: (library: string) => Flock | undefined): Flock | null {
+  for (const library of libraries()) {
+    try {
+      const flock = from(library);
+      if (flock !== undefined) return flock;
     } catch {
       // Another libc, or none that may be lent.
     }
   }
-  return found;
+  return null;
+}
+
+/** Deno's numbers of open files haven't always been the system's. */
+function isOfTheSystem(fd: number): boolean {
+  if (!("Deno" in globalThis)) return true;
+  try {
+    const [ours, theirs] = [
+      fs.fstatSync(fd, { bigint: true }),
+      fs.statSync(`/proc/self/fd/${fd}`, { bigint: true }),
+    ];
+    return ours.dev === theirs.dev && ours.ino === theirs.ino;
+  } catch {
+    return false;
+  }
 }
 
 /** What `bun:ffi` is made of, where it can be had: the module itself takes four times as long to load. */

@@ -21,6 +21,7 @@ import fs from "node:fs";
 import { randomBytes } from "./hash.ts";
 import { createLocked, type LockedFile, lockShared } from "./flock.ts";
 import type { Liveness } from "./host.ts";
+import { kernelFileSystem } from "./this-kernel.ts";
 
 export const LIFE_MARK = /^[0-9a-f]{16}:\d{1,20}:\d{1,20}$/;
 
@@ -158,23 +159,8 @@ function endedLife(path: string, id: string): EndedLife | null {
   }
 }
 
-/** ext4, XFS, btrfs, f2fs, tmpfs, overlayfs, ZFS, as statfs tells them. */
-const OF_THIS_KERNEL = new Set([
-  0xef53,
-  0x58465342,
-  0x9123683e,
-  0xf2f52010,
-  0x01021994,
-  0x794c7630,
-  0x2fc12fc1,
-]);
-
 function isOfThisKernel(path: string): boolean {
-  try {
-    return process.platform === "linux" && OF_THIS_KERNEL.has(fs.statfsSync(path).type >>> 0);
-  } catch {
-    return false;
-  }
+  return kernelFileSystem(path) !== null;
 }
 
 function remove(path: string): void {

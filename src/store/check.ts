@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { decode } from "./admission.ts";
 import { admitFile } from "./admit.ts";
-import { isProcessAlive } from "../platform/host.ts";
-import { allAnnouncements } from "./announcements.ts";
+import { allAnnouncements, announcerLiveness } from "./announcements.ts";
 import { holderLiveness } from "./observed-lock.ts";
 import { duplicateName } from "./duplicates.ts";
 import { decodePayload } from "./encoding.ts";
@@ -121,12 +120,12 @@ function auditNamespace(context: StoreContext): CheckFinding[] {
     });
   }
   const announced = new Set<string>();
-  for (const { path, identity } of allAnnouncements(platform, paths.namespace)) {
-    announced.add(path);
-    if (isProcessAlive(identity, platform.probe) === "alive") continue;
+  for (const announcement of allAnnouncements(platform, paths.namespace)) {
+    announced.add(announcement.path);
+    if (announcerLiveness(platform, announcement) === "alive") continue;
     findings.push({
       level: "note",
-      path,
+      path: announcement.path,
       message: "left by a process that died with the lock or taking it",
     });
   }

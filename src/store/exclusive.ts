@@ -11,6 +11,9 @@
  * dead when somebody did announce and every process that announced is gone. The announcement of a
  * transaction is also the file that becomes the new state.json: that is how it is withdrawn.
  *
+ * Both files are locked (flock) as long as they are open here, where that proves anything, so that another container's
+ * processes, which can't see this one's pid, are told of its end by the kernel: see `observed-lock.ts`.
+ *
  * A dead holder's file is removed only by whoever holds `<lock>.recover-<token>`, an exclusive file
  * of the same kind named after the token of the file to remove. Tokens never come back, so two
  * processes that have both proved the same owner dead can't remove the lock of a third who took it in
@@ -22,9 +25,9 @@ import { errnoOf, ioError } from "../platform/durable.ts";
 import { type FileStat, sameFile } from "../platform/files.ts";
 import { assertUsableUmask } from "../platform/umask.ts";
 import { lstatOrNull } from "./admit.ts";
-import { announcementPath } from "./announcements.ts";
+import { announcementPath, lockedToken } from "./announcements.ts";
 import { FILE_MODE } from "./layout.ts";
-import { type LockOwner, MAX_LOCK_BYTES } from "./observed-lock.ts";
+import { flockMark, type LockOwner, MAX_LOCK_BYTES } from "./observed-lock.ts";
 import type { StorePlatform } from "./types.ts";
 
 export interface ExclusiveFile {
@@ -39,44 +42,76 @@ export interface ExclusiveFile {
 
 /** Takes the file, or returns null when it exists. */
 export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFile | null {
-  const { files } = platform;
-  if (files.hasModes) assertUsableUmask(dirname(path));
+  const { files, identity } = platform;
+  const directory = dirname(path);
+  if (files.hasModes) assertUsableUmask(directory);
   const token = platform.token();
-  const announcement = announcementPath(path, token, platform.identity);
-  let announced: number | undefined;
+  const type = identity.bootId ? files.flockable(directory) : null;
+  let announced: ExclusiveFile["announcement"] = null;
   let fd: number | undefined;
   try {
-    announced = files.create("lock.announce", announcement, FILE_MODE);
+    announced = announce(platform, path, token, type);
     try {
       fd = files.create("lock.create", path, FILE_MODE);
     } catch (error) {
       if (errnoOf(error) !== "EEXIST") throw error;
-      files.close(announced);
-      announced = undefined;
-      withdraw(platform, announcement);
+      files.close(announced.fd);
+      const { path: mine } = announced;
+      announced = null;
+      withdraw(platform, mine);
       return null;
     }
+    const stat = files.fstat(fd);
+    const flocked = type !== null && files.flock(fd, "exclusive") === true;
     const owner: LockOwner = {
       token,
-      ...platform.identity,
+      ...identity,
       createdAt: new Date().toISOString(),
+      ...(flocked ? { flock: flockMark(type, stat) } : {}),
     };
     const content = new TextEncoder().encode(JSON.stringify(owner) + "\n");
     files.write("lock.write", fd, content);
-    const stat = files.fstat(fd);
-    return { path, token, fd, stat, content, announcement: { path: announcement, fd: announced } };
+    return { path, token, fd, stat, content, announcement: announced };
   } catch (error) {
     // Ours, and not yet relied on: give it back, or else leave the announcement, so that it can be
-    // proved stale once this process has ended.
+    // proved stale once this process has ended. Nobody may prove it before it is back.
     let released = true;
     if (fd !== undefined) {
-      files.close(fd);
       released = attempt(() => files.unlink("lock.release", path));
+      files.close(fd);
     }
-    if (announced !== undefined) files.close(announced);
-    if (released) attempt(() => withdraw(platform, announcement));
+    if (announced !== null) {
+      files.close(announced.fd);
+      const { path: mine } = announced;
+      if (released) attempt(() => withdraw(platform, mine));
+    }
     throw ioError("lock", path, error);
   }
+}
+
+function announce(
+  platform: StorePlatform,
+  path: string,
+  token: string,
+  type: number | null,
+): { readonly path: string; readonly fd: number } {
+  const { files, identity } = platform;
+  if (type !== null) {
+    const locked = announcementPath(path, lockedToken(token, type, identity.bootId!), identity);
+    const fd = files.create("lock.announce", locked, FILE_MODE);
+    try {
+      // Somebody may have looked at it, or tidied it away, before it was locked.
+      if (files.flock(fd, "exclusive") === true && files.fstat(fd).links === 1) {
+        return { path: locked, fd };
+      }
+    } catch {
+      // One that isn't locked will do.
+    }
+    files.close(fd);
+    withdraw(platform, locked);
+  }
+  const plain = announcementPath(path, token, identity);
+  return { path: plain, fd: files.create("lock.announce", plain, FILE_MODE) };
 }
 
 /** An operator may have taken it away already. */

@@ -1,9 +1,8 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
-import { isProcessAlive } from "../platform/host.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
-import { allAnnouncements, listDirectory } from "./announcements.ts";
+import { allAnnouncements, announcerLiveness, listDirectory } from "./announcements.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
 import { orDamaged } from "./damage.ts";
 import { type StorePaths, storePaths } from "./layout.ts";
@@ -108,8 +107,8 @@ function isHeld(platform: StorePlatform, paths: StorePaths): boolean {
 function isBeginning(platform: StorePlatform, { namespace }: StorePaths): boolean {
   if (lstatOrNull(platform.files, namespace)?.kind !== "directory") return false;
   return listDirectory(platform, namespace).length === 0 ||
-    allAnnouncements(platform, namespace).some(({ identity }) =>
-      isProcessAlive(identity, platform.probe) === "alive"
+    allAnnouncements(platform, namespace).some((one) =>
+      announcerLiveness(platform, one) === "alive"
     );
 }
 

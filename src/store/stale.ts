@@ -2,9 +2,14 @@
 import { dirname, join } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
-import { isProcessAlive } from "../platform/host.ts";
 import { lstatOrNull } from "./admit.ts";
-import { type Announcement, announcements, listDirectory } from "./announcements.ts";
+import {
+  type Announcement,
+  announcements,
+  announcerLiveness,
+  isOfToken,
+  listDirectory,
+} from "./announcements.ts";
 import { releaseOrKeep, tryExclusive } from "./exclusive.ts";
 import { holderLiveness, isStillThere, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { LOCK_NAME } from "./layout.ts";
@@ -52,7 +57,9 @@ export function removeStaleLock(
     } catch (error) {
       if (errnoOf(error) !== "ENOENT") throw ioError("remove", observed.path, error);
     }
-    if (observed.owner === null) withdrawTheDead(platform, announcements(platform, observed.path));
+    const left = announcements(platform, observed.path);
+    if (observed.owner === null) withdrawTheDead(platform, left);
+    else withdrawThoseOf(platform, left, observed.token);
     return true;
   } finally {
     releaseOrKeep(platform, held);
@@ -85,21 +92,37 @@ export function withdrawTheDead(
   because?: "vouched" | "locked",
 ): number {
   let removed = 0;
-  for (const { path, identity } of announced) {
-    const liveness = isProcessAlive(identity, platform.probe);
-    if (liveness === "alive") continue;
-    if (liveness === "unknown" && because !== "vouched") {
-      const filled = (lstatOrNull(platform.files, path)?.size ?? 0) > 0;
+  for (const one of announced) {
+    const liveness = announcerLiveness(platform, one, () => removed += remove(platform, one));
+    if (liveness !== "unknown") continue;
+    if (because !== "vouched") {
+      const filled = (lstatOrNull(platform.files, one.path)?.size ?? 0) > 0;
       if (because !== "locked" || !filled) continue;
     }
-    try {
-      platform.files.unlink("unlock.remove-announcement", path);
-      removed++;
-    } catch (error) {
-      if (errnoOf(error) !== "ENOENT") throw ioError("remove", path, error);
-    }
+    removed += remove(platform, one);
   }
   return removed;
+}
+
+/** Removes what the owner of a lock that is gone announced it by. */
+function withdrawThoseOf(
+  platform: StorePlatform,
+  announced: readonly Announcement[],
+  token: string,
+): void {
+  for (const one of announced) {
+    if (isOfToken(one, token)) remove(platform, one);
+  }
+}
+
+function remove(platform: StorePlatform, { path }: Announcement): 0 | 1 {
+  try {
+    platform.files.unlink("unlock.remove-announcement", path);
+    return 1;
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw ioError("remove", path, error);
+    return 0;
+  }
 }
 
 const RECOVERY_NAME = /^\.state-transfer\.lock\.recover-(?:[0-9a-f]{32}|unreadable-[0-9]+)$/;

@@ -241,6 +241,9 @@ function mount(disk: Disk): SimulatedFiles {
       inode.syncedEntries = new Map(inode.entries);
       inode.changes = [];
     },
+    // Nobody else's process sees this disk.
+    flockable: () => null,
+    flock: () => null,
     createLater: async (site, path, mode) => files.create(site, path, mode),
     writeEarly(site, fd, _path, bytes) {
       files.write(site, fd, bytes);

@@ -3,7 +3,7 @@
  * one of them leaves needs anybody's hand.
  */
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { contained } from "../helpers/containers.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -53,6 +53,37 @@ scenario("killed at any durable call of a submit: the next container's goes thro
   assert.ok(kills > 10, `${kills} kills`);
   assert.ok(locks > 0, "no kill left a lock");
   assert.deepEqual(signs(origin), []);
+});
+
+scenario("killed while it holds its submissions: the next container has them at once", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const namespace = join(agent.state, "submissions", ".fs-safe-queue-v2");
+  const transfer = () =>
+    existsSync(namespace)
+      ? readdirSync(namespace).filter((name) => name.startsWith(".state-transfer.lock"))
+      : [];
+  // Killed while the store is made, and when it is there.
+  for (const found of [false, true]) {
+    freshCommit(agent);
+    const calls = `${DURABLE_CALLS},flock,pwrite64`;
+    const { made: places } = await countCalls(agent, ["submit", "--no-wait"], calls);
+    const held: string[] = [];
+    for (const place of spread(places, 28)) {
+      if (!found) rmSync(agent.state, { recursive: true, force: true });
+      freshCommit(agent);
+      await killAtCall(agent, ["submit", "--no-wait"], place, { wrapper });
+      const where = `${place.call} ${place.nth}`;
+      if (transfer().includes(".state-transfer.lock")) held.push(where);
+      freshCommit(agent);
+      const { outcome } = await runJson(agent, ["submit", "--no-wait"], 0, { wrapper });
+      assert.equal(outcome, "queued", `after a kill at ${where}`);
+    }
+    assert.ok(held.length > 1, `only a kill at ${held} left the lock`);
+    const gc = ["store", "gc", "--store", join(agent.state, "submissions")];
+    await runJson(agent, gc, 0, { wrapper });
+    assert.deepEqual(transfer(), []);
+  }
 });
 
 scenario("a fleet of containers submits while others are killed: all of it lands", async () => {

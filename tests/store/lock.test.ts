@@ -186,6 +186,8 @@ describe("an empty lock", () => {
       throw new Error("killed");
     };
     files.unlink = () => {};
+    // As where the kernel keeps no locks: see other-container.test.ts.
+    files.flockable = () => null;
     const platform = storePlatform({ platform: { ...options.platform, files } });
     assert.throws(() => tryExclusive(platform, storePaths(root).lock));
   }
