@@ -106,7 +106,7 @@ export function recoverMerge(
   if (workTree === null || repository.head().oid !== journal.ours || !objects.has(journal.tree)) {
     return result("nothing");
   }
-  const lock = lockIndex(join(gitDir, "index"));
+  const lock = lockIndex(join(gitDir, "index"), repository);
   try {
     if (operationInProgress(repository) !== null) return result("finished");
     const index = readIndex(join(gitDir, "index"));

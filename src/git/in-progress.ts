@@ -123,7 +123,7 @@ async function leave(
   if (workTree === null) {
     return refused("no work tree", "The repository is bare: it has no files to merge in.", []);
   }
-  const lock = lockIndex(join(gitDir, "index"));
+  const lock = lockIndex(join(gitDir, "index"), repository);
   try {
     const head = repository.head().oid;
     if (head !== merge.ours) {

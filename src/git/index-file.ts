@@ -10,8 +10,10 @@
  * can be read again.
  */
 import fs, { constants } from "node:fs";
+import { relative } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
+import { showLife } from "../platform/life.ts";
 import { type Timestamp, timestampOf } from "./file-stat.ts";
 import {
   breakStaleLock,
@@ -21,6 +23,7 @@ import {
   readLock,
   releaseLock,
 } from "./file/ref-lock.ts";
+import { buryDead } from "./file/orphans.ts";
 import { compareEntries, type IndexContent, parseIndex, serializeIndex } from "./index-format.ts";
 
 export interface IndexFile extends IndexContent {
@@ -64,27 +67,48 @@ export interface IndexLock {
   release(): void;
 }
 
+/** Whose index it is, where a process in another container may be in need of its lock one day. */
+export interface IndexHome {
+  readonly gitDir: string;
+  readonly objects: { readonly packDirectory: string };
+}
+
 /**
- * Takes `<path>.lock`. One that an agentq left when it was killed is broken, when its end is proven.
+ * Takes `<path>.lock`. One that an agentq left when it was killed is broken, when its end is proven: of one that
+ * named a `home`, also from other containers of the same kernel.
  * @throws `index-locked` when git or another agentq holds it (or a git died holding it)
  */
-export function lockIndex(path: string): IndexLock {
+export function lockIndex(path: string, home: IndexHome | null = null): IndexLock {
   const lockPath = `${path}.lock`;
-  const { text, nonce } = newLockText();
-  while (createLock(lockPath, text) === "exists") {
-    if (breakStaleLock(lockPath)) continue;
-    const owner = describeOwner(readLock(lockPath));
-    throw new AgentqError("index-locked", `The index is locked by ${lockPath}: ${owner}.`, {
-      details: { path: lockPath },
-    });
+  const life = home && showLife(home.gitDir, (mode) => mode);
+  const graveyard = home === null ? undefined : { lives: home.gitDir, life };
+  const { text, nonce } = newLockText(life);
+  life?.note([relative(home!.gitDir, lockPath)]);
+  try {
+    while (createLock(lockPath, text) === "exists") {
+      if (breakStaleLock(lockPath, graveyard)) continue;
+      const owner = describeOwner(readLock(lockPath), home?.gitDir);
+      throw new AgentqError("index-locked", `The index is locked by ${lockPath}: ${owner}.`, {
+        details: { path: lockPath },
+      });
+    }
+  } catch (error) {
+    life?.end();
+    throw error;
   }
+  if (home !== null) buryDead(home.gitDir, home.objects.packDirectory, life);
   const temp = `${path}.agentq-${nonce}`;
   let held = true;
   const release = () => {
     if (!held) return;
     held = false;
-    const owner = readLock(lockPath);
-    if (typeof owner === "object" && owner.nonce === nonce) releaseLock(lockPath);
+    try {
+      const owner = readLock(lockPath);
+      if (typeof owner === "object" && owner.nonce === nonce) releaseLock(lockPath);
+      life?.end();
+    } finally {
+      life?.abandon();
+    }
   };
   return {
     release,

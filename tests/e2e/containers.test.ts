@@ -3,11 +3,11 @@
  * one of them leaves needs anybody's hand.
  */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { contained } from "../helpers/containers.ts";
 import { tempDir } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, runJson, start } from "./harness/agent.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { countCalls, DURABLE_CALLS, killAtCall, spread } from "./harness/faults.ts";
 import { checkLaws, leftovers } from "./harness/laws.ts";
@@ -85,6 +85,44 @@ scenario("killed while it holds its submissions: the next container has them at 
     assert.deepEqual(transfer(), []);
   }
 });
+
+scenario(
+  "killed while it leaves a conflict in the clone: the next container leaves it whole",
+  async () => {
+    const origin = makeOrigin();
+    const first = makeAgent(origin);
+    const agent = makeAgent(origin);
+    agentCommit(first, { "f.txt": "of the first\n" });
+    agentCommit(agent, { "f.txt": "of the agent\n" });
+    assert.equal((await runJson(first, ["submit"])).outcome, "landed");
+    const pristine = join(tempDir(), "clone");
+    cpSync(agent.dir, pristine, { recursive: true });
+    const restore = () => {
+      rmSync(agent.dir, { recursive: true });
+      cpSync(pristine, agent.dir, { recursive: true });
+    };
+    const { made: places } = await countCalls(agent, ["submit"], "symlink,symlinkat,rename,unlink");
+    const lock = join(agent.dir, ".git/index.lock");
+    let locks = 0;
+    // The clone is written at the end of it.
+    for (const place of places.slice(-14)) {
+      restore();
+      await killAtCall(anew(agent), ["submit"], place, { wrapper });
+      // Who has it in progress must end it first.
+      if (existsSync(join(agent.dir, ".git/MERGE_HEAD"))) continue;
+      if (lstatSync(lock, { throwIfNoEntry: false })) locks++;
+      const { json } = await run(anew(agent), ["submit", "--json"], { wrapper });
+      const where = `after a kill at ${place.call} ${place.nth}`;
+      // What only MERGE_HEAD was missing of is finished first.
+      const said = json.outcome ?? json.error.code;
+      assert.ok(["refused", "operation-in-progress"].includes(said), `${said} ${where}`);
+      assert.ok(existsSync(join(agent.dir, ".git/MERGE_HEAD")), where);
+      const left = readdirSync(join(agent.dir, ".git"));
+      assert.deepEqual(left.filter((name) => /\.lock$|^agentq-life-/.test(name)), [], where);
+    }
+    assert.ok(locks > 0, "no kill left the lock of the index");
+  },
+);
 
 scenario("a fleet of containers submits while others are killed: all of it lands", async () => {
   const origin = makeOrigin();
