@@ -37,6 +37,13 @@ export async function run(
         (session) => deliverOne(context, session, submissions!, record, warnings),
       );
       if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
+      else if (await isHeld(submissions!, record)) {
+        throw new AgentqError(
+          "submission-busy",
+          "another process holds it: it is delivering it now, or ended where nobody here can tell",
+          { hint: "Try again: what nobody can be shown to deliver is taken over after a minute." },
+        );
+      }
     } catch (thrown) {
       if (document.delivered.length === 0) context.signal.throwIfAborted();
       const { code, message, hint } = toAgentqError(thrown);
@@ -48,6 +55,12 @@ export async function run(
   context.print(document, () => describe(document));
   if (document.kept.length === 0) return 0;
   return 2;
+}
+
+/** True for one that has no ticket still, after another process was found to have it. */
+async function isHeld(submissions: Submissions, record: SubmissionRecord): Promise<boolean> {
+  const left = await submissions.list({ candidate: record.candidate, undelivered: true });
+  return left.some(({ submission, ticket }) => submission === record.submission && ticket === null);
 }
 
 /** Takes one back that has no ticket; of one that may have been pushed the queue is asked first. */

@@ -61,7 +61,7 @@ export async function run(
       attempt,
     );
     if (flags["no-wait"] === true) return ticket.answered;
-    const document = await waitForIt(context, flags, session, ticket.number, me)
+    const document = await waitForIt(context, flags, session, ticket, me)
       .catch((error) => {
         throw whileQueued(error, ticket.number);
       });
@@ -204,7 +204,7 @@ async function waitForIt(
   context: Context,
   flags: Flags,
   session: LandingSession,
-  ticket: number,
+  { number: ticket, record }: Enqueued,
   me: string,
 ): Promise<ResultDocument | string> {
   let waits = "";
@@ -216,6 +216,7 @@ async function waitForIt(
     {
       ...dutyOf(context, flags, session, me),
       timeout: Number(flags["wait-timeout"]) * 1000,
+      candidate: record.candidate,
       onWaiting: (text) => waits = text,
     },
   );

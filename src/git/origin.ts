@@ -50,8 +50,10 @@ export async function openOrigin(
   const remote = resolveRemote(config, nameOrUrl, base, options.reading);
   // Reading and writing must meet the same refs: the compare-and-swap rests on what was read there.
   const url = remote.pushUrl;
-  const printable = redactUrl(url);
   const location = parseRemoteUrl(url, base, env);
+  // A relative path alone doesn't tell two origins apart.
+  const isPath = location.kind === "file" && !/^file:/i.test(url);
+  const printable = isPath ? location.path : redactUrl(url);
   const localHaves = () => repository ? clonesOwnCommits(repository) : [];
   const clone = {
     localHaves,

@@ -11,7 +11,7 @@
  *                  land tickets (lander.ts) ─▶ release, whatever happened
  */
 import { type Clock, throwIfAborted } from "../platform/clock.ts";
-import { type AgentqError, isAgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import { wantedPause } from "../git/protocol/again.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
@@ -50,6 +50,9 @@ interface Bounds {
   readonly until?: number;
   readonly max?: number;
 }
+
+/** So many looks in a row a ticket must be missing from the queue to be lost. */
+const MISSING = 3;
 
 /** What one look at the queue came to. */
 type Turn = Stop | { readonly why: "not-now"; readonly because: string };
@@ -192,7 +195,7 @@ function createPoller(queue: Queue, options: DutyOptions) {
 /**
  * Waits for the result of `ticket`, landing meanwhile. Null when `timeout` (milliseconds) is over:
  * the ticket stays queued. Without a snapshot it begins by reading one, as patiently as later.
- * @throws `ticket-unknown`, and what stops a lander: `branch-rewound`, `push-refused`, …
+ * @throws `ticket-unknown`, also where it is another's or nobody's by now; what stops a lander: `branch-rewound`, `push-refused`, …
  */
 export async function waitForTicket(
   queue: Queue,
@@ -200,6 +203,8 @@ export async function waitForTicket(
   ticket: number,
   options: DutyOptions & {
     readonly timeout: number;
+    /** What the ticket is for, where the caller knows; else it is read. */
+    readonly candidate?: Oid;
     /** Told what the ticket waits for, or what is being done, as often as that changes. */
     readonly onWaiting?: (text: string) => void;
   },
@@ -224,8 +229,19 @@ export async function waitForTicket(
   void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
   try {
     let snapshot = begin ?? await next(options.timeout, 0, true);
-    if (ticket > numberOf(snapshot.queue)) throw unknownTicket(ticket, snapshot);
+    if (ticket > numberOf(snapshot.queue) && options.candidate === undefined) {
+      throw unknownTicket(ticket, snapshot);
+    }
+    let candidate = options.candidate;
+    let missing = 0;
     for (;;) {
+      // A server may be behind itself for a moment: once is nothing.
+      missing = ticket > numberOf(snapshot.queue) ? missing + 1 : 0;
+      if (missing >= MISSING) throw lostTicket(ticket);
+      if (missing > 0) {
+        snapshot = await next(Math.max(0, deadline - clock.monotonic()), 0);
+        continue;
+      }
       let fresh: Snapshot | null = null;
       let pause = 0;
       try {
@@ -235,9 +251,15 @@ export async function waitForTicket(
           (numberOf(snapshot.done) === ticket &&
             (late || !await isUnfinished(queue, snapshot, options.signal)))
         ) {
-          return await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+          const result = await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+          if (candidate !== undefined && result.message.candidate !== candidate) {
+            throw lostTicket(ticket);
+          }
+          return result;
         }
         if (late) return null;
+        candidate ??= (await queue.chains.find("queue", snapshot.queue!, ticket, options.signal))
+          .message.candidate as Oid;
         const turn = await watcher.turn(snapshot, { until: ticket });
         say(turn, snapshot, ticket);
         if (isProgress(turn)) fresh = await readSnapshot(queue, signal);
@@ -253,6 +275,15 @@ export async function waitForTicket(
   } finally {
     ended.abort();
   }
+}
+
+/** Its number has become another's, or nobody's. */
+function lostTicket(ticket: number): AgentqError {
+  return new AgentqError(
+    "ticket-unknown",
+    `ticket ${ticket} is not in the queue any more: the origin was put back to what it was before it`,
+    { hint: "Submit the commit again.", details: { ticket, lost: true } },
+  );
 }
 
 class TimeUp extends Error {

@@ -152,6 +152,13 @@ export async function deliver(
         : null;
     }
     const since = record.since === undefined ? snapshot.queueHead : record.since as Oid | null;
+    if (record.since === undefined) {
+      const known = await recentTicket(queue, snapshot, record, options.signal);
+      if (known) {
+        await learn.ticket(numberOf(known));
+        return known;
+      }
+    }
     if (request && (options.again || asksOtherwise(record, request))) {
       // An attempt that got through unseen is a ticket as it is. Else it keeps its id: of that attempt, should
       // it be on its way still, and this one, whichever comes first is the only ticket.
@@ -174,6 +181,29 @@ export async function deliver(
     await learn.ticket(numberOf(ticket));
     return ticket;
   });
+}
+
+/** How far back the ticket of a submission is looked for that, as far as its record knows, was never pushed. */
+const RECENT = { tickets: 256, ms: 3_600_000 };
+
+/**
+ * The ticket that such a submission has all the same: where the state directory was put back to what it was before
+ * the delivery. Tickets that were submitted an hour before it, by their clocks, are where the search ends.
+ */
+async function recentTicket(
+  queue: Queue,
+  snapshot: Snapshot,
+  { submission, submittedAt }: SubmissionRecord,
+  signal?: AbortSignal,
+): Promise<TicketEntry | null> {
+  let at = snapshot.queue;
+  for (let n = 0; at !== null && n < RECENT.tickets; n++) {
+    const its = at.message.agentq;
+    if (its?.submission === submission) return at;
+    if (its && (its.submittedAt ?? Infinity) < submittedAt - RECENT.ms) return null;
+    at = await queue.chains.before("queue", at, signal);
+  }
+  return null;
 }
 
 /**

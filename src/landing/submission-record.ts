@@ -87,8 +87,9 @@ export function ticketIn(note: Json | null): number | null {
   return Number.isSafeInteger(ticket) ? ticket as number : null;
 }
 
-export function owner(): Json {
-  return { ...processIdentity() };
+/** This process, as the note of what it holds. */
+export function owner(now = Date.now()): Json {
+  return { ...processIdentity(), at: now };
 }
 
 const isIdentity = shape({
@@ -137,9 +138,21 @@ export function unusable(claim: Claim): string | null {
   return typeof version === "number" && version > 1 ? NEWER : "it isn't a submission's record";
 }
 
-export function isGone(note: Json | null): boolean {
+/** After so long what a process holds of which nothing can be told is free, in milliseconds. */
+const HELD_MS = 60_000;
+
+/**
+ * True for what is held by a process that is gone, or by one of another container or another boot, of which nobody
+ * here can tell, for a while. Clocks may be wrong about that while: should it live, it finds that it no longer holds it
+ * before it pushes, or it pushes under the submission's id, and the queue has one ticket with that.
+ */
+export function isFree(note: Json | null, now = Date.now()): boolean {
   const found = identityIn(note);
-  return found !== null && isProcessAlive(found) === "gone";
+  if (found === null) return false;
+  const liveness = isProcessAlive(found);
+  if (liveness !== "unknown") return liveness === "gone";
+  const { at } = note as { at?: unknown };
+  return typeof at !== "number" || Math.abs(now - at) > HELD_MS;
 }
 
 /** The ticket that a record asks for. */

@@ -1,9 +1,9 @@
 /** What is done with recorded submissions, as operations of the durable store. */
-import { isAgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import type { Claim, Json, MessageInfo, Receipt, Store } from "../store/types.ts";
 import {
-  isGone,
+  isFree,
   isOurs,
   nameOf,
   NEWER,
@@ -77,7 +77,7 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       const [claim] = await store.claim(QUEUE, { id, owner: owner() });
       if (!claim) return null;
       if (isOurs(claim.owner) || ticketIn(claim.owner) !== null) return claim;
-      if (!isGone(claim.owner)) return null;
+      if (!isFree(claim.owner)) return null;
       try {
         // Only one of several can release it: the others' receipts are stale then.
         await store.release([claim.receipt]);
@@ -178,7 +178,15 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       try {
         if (record === null) return null;
         const change = async ({ ticket: _none, ...changed }: SubmissionRecord) => {
-          claim = await store.migrate(claim!, () => changed as unknown as Json);
+          claim = await store.migrate(claim!, () => changed as unknown as Json)
+            .catch((error) => {
+              if (!isAgentqError(error, "stale-generation")) throw error;
+              throw new AgentqError(
+                "submission-busy",
+                `another process has taken over the submission ${record.submission}`,
+                { cause: error },
+              );
+            });
         };
         return await deliver(record, {
           // Never pushed yet: it is one that was kept, and it stays that whatever becomes of the push.

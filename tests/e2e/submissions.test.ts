@@ -1,6 +1,6 @@
 /** This machine's submissions where clone, remote or queue aren't what they were. */
 import assert from "node:assert/strict";
-import { cpSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
@@ -123,6 +123,77 @@ scenario(
     assert.deepEqual([landed.ticket, landed.outcome], [1, "landed"]);
   },
 );
+
+for (const taken of [false, true]) {
+  scenario(
+    `a submit that waits learns that its origin was put back${
+      taken ? ", and its number another's" : ""
+    }`,
+    async () => {
+      const origin = makeOrigin();
+      const operator = makeAgent(origin);
+      await runJson(operator, ["pause"]);
+      const backup = `${origin.dir}.backup`;
+      cpSync(origin.dir, backup, { recursive: true });
+      const agent = makeAgent(origin);
+      agentCommit(agent, { "a.txt": "a\n" });
+      const waiting = [start(agent, ["submit", "--json"])];
+      await until("the ticket", async () => (await runJson(operator, ["status"])).unacked === 1);
+      waiting.push(start(operator, ["wait", "0", "--json"]));
+      await until("the wait", () => waiting[1]!.stderr().includes("paused"));
+      const back = away(origin);
+      rmSync(`${origin.dir}.away`, { recursive: true });
+      renameSync(backup, `${origin.dir}.away`);
+      if (taken) {
+        // Before anybody looks again.
+        const other = makeAgent({
+          ...origin,
+          dir: `${origin.dir}.away`,
+          url: `${origin.dir}.away`,
+        });
+        agentCommit(other, { "b.txt": "b\n" });
+        await runJson(other, ["resume"]);
+        assert.equal((await runJson(other, ["submit"])).ticket, 0);
+      }
+      back();
+      for (const { done } of waiting) {
+        const { status, json } = await done;
+        assert.equal(status, 2);
+        assert.equal(json.error.code, "ticket-unknown");
+        assert.match(json.error.message, /^ticket 0 is not in the queue any more/);
+      }
+      assert.deepEqual(await own(agent), [[0, "lost"]]);
+    },
+  );
+}
+
+scenario("a state directory that was put back makes no second ticket of what it kept", async () => {
+  const origin = makeOrigin();
+  const { agent } = await keeping(origin);
+  const backup = `${agent.state}.backup`;
+  cpSync(agent.state, backup, { recursive: true });
+  const [first] = (await runJson(agent, ["flush"])).delivered;
+  rmSync(agent.state, { recursive: true });
+  renameSync(backup, agent.state);
+  const [again] = (await runJson(agent, ["flush"])).delivered;
+  assert.deepEqual(again, first);
+  assert.equal((await runJson(agent, ["status"])).unacked, 1);
+});
+
+scenario("relative paths of origins are told apart by where they lead", async () => {
+  const agents = [makeOrigin(), makeOrigin()].map((origin) => {
+    const agent = makeAgent(origin);
+    symlinkSync(origin.dir, join(dirname(agent.dir), "origin.git"));
+    git(agent.dir, "remote", "set-url", "origin", "../origin.git");
+    return agent;
+  });
+  const [one, two] = [agents[0]!, { ...agents[1]!, state: agents[0]!.state }];
+  two.env = { ...two.env, AGENTQ_STATE: one.state };
+  agentCommit(one, { "a.txt": "a\n" });
+  await runJson(one, ["submit", "--no-wait"]);
+  assert.deepEqual(await own(two), []);
+  assert.deepEqual(await own(one), [[0, "queued"]]);
+});
 
 scenario("a worktree whose clone was moved is told by its .git file", async () => {
   const origin = makeOrigin();

@@ -7,6 +7,7 @@ import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { openOrigin } from "../../src/git/origin.ts";
 import { openRepository } from "../../src/git/repository.ts";
 import type { Origin } from "../../src/git/types.ts";
+import type { TicketEntry } from "../../src/landing/chain.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { deliver, staysAsItIs } from "../../src/landing/resume.ts";
 import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
@@ -16,7 +17,7 @@ import {
   type Submissions,
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
-import { nameOf } from "../../src/landing/submission-record.ts";
+import { isFree, nameOf, owner } from "../../src/landing/submission-record.ts";
 import { ticketNotesDirectory } from "../../src/landing/ticket-notes.ts";
 import { openStore } from "../../src/store/mod.ts";
 import { systemClock } from "../../src/platform/clock.ts";
@@ -217,40 +218,48 @@ test("a ticket of a queue that was made anew is not waited for", async () => {
   assert.equal(fresh.fresh, true);
 });
 
-test("one kept offline is delivered once, by whoever comes first", async () => {
-  const { fake, queue, request, options, submissions, state, tickets } = await setting();
-  const record = newRecord(request, place, { submitter: "me", now: 1 });
-  await submissions.record(record);
-  const other = (await openSubmissions(state))!;
-  let nested: unknown = "not run";
-  fake.interference = {
-    step: async (operation) => {
-      if (operation !== "push" || nested !== "not run") return;
-      nested = undefined;
-      // The store believes the claim to be this process's own; another process's is left alone.
-      const store = await openStore(submissionsDirectory(state));
-      const [info] = await store.messages({ state: "claimed" });
-      await store.renew([info!.receipt], {
-        pid: 1,
-        startTime: "another",
-        pidNamespace: null,
-        bootId: null,
-        host: "elsewhere",
-      });
-      nested = await deliver(queue, await readSnapshot(queue), record, {
-        ...options,
-        submissions: other,
-      });
-    },
-  };
-  const ticket = await deliver(queue, await readSnapshot(queue), record, options);
-  assert.equal(ticket?.message.ticket, 0);
-  assert.equal(nested, null, "the other process let it be");
-  fake.interference = {};
-  const later = await deliver(queue, await readSnapshot(queue), record, options);
-  assert.equal(later?.oid, ticket!.oid);
-  assert.equal(await tickets(), 0);
-});
+for (
+  const [held, at] of [["is left alone", () => Date.now()], ["is overtaken", () => 0]] as const
+) {
+  test(`one kept offline is delivered once; another process that has it ${held}`, async () => {
+    const { fake, queue, request, options, submissions, state, tickets } = await setting();
+    const record = newRecord(request, place, { submitter: "me", now: 1 });
+    await submissions.record(record);
+    const other = (await openSubmissions(state))!;
+    let nested: unknown = "not run";
+    fake.interference = {
+      step: async (operation) => {
+        if (operation !== "push" || nested !== "not run") return;
+        nested = undefined;
+        // The store believes the claim to be this process's own.
+        const store = await openStore(submissionsDirectory(state));
+        const [info] = await store.messages({ state: "claimed" });
+        await store.renew([info!.receipt], {
+          pid: 1,
+          startTime: "another",
+          pidNamespace: null,
+          bootId: null,
+          host: "elsewhere",
+          at: at(),
+        });
+        nested = await deliver(queue, await readSnapshot(queue), record, {
+          ...options,
+          submissions: other,
+        });
+      },
+    };
+    const ticket = await deliver(queue, await readSnapshot(queue), record, options);
+    assert.equal(ticket?.message.ticket, 0);
+    assert.equal(
+      (nested as TicketEntry | null)?.oid,
+      held === "is left alone" ? undefined : ticket!.oid,
+    );
+    fake.interference = {};
+    const later = await deliver(queue, await readSnapshot(queue), record, options);
+    assert.equal(later?.oid, ticket!.oid);
+    assert.equal(await tickets(), 0);
+  });
+}
 
 test("a commit kept offline is kept once, and submitting it later finds the ticket it got", async () => {
   const { queue, request, options, submissions, tickets } = await setting();
@@ -552,4 +561,40 @@ test("records that can't be used are named and passed over", async () => {
   assert.deepEqual(reader.damaged(), [second]);
   const [letter] = await store.failed.list();
   assert.equal(letter?.failedId, nameOf(torn));
+});
+
+test("what nobody here can tell the holder of is taken over after a while, and the holder learns it", async () => {
+  const { state, submissions, request } = await setting();
+  const record = newRecord(request, place, { submitter: "me", now: 1 });
+  await submissions.record(record);
+  const store = await openStore(submissionsDirectory(state));
+  const elsewhere = (at: number) => ({ ...owner(at) as object, pidNamespace: "pid:[1]" });
+  const [claim] = await store.claim("submissions", { owner: elsewhere(Date.now()) });
+  const deliver = () =>
+    submissions.exclusively(record, async (_record, learn) => {
+      await learn.since("main", null);
+      return "delivered";
+    });
+  assert.equal(await deliver(), null, "for a while it is its");
+  await store.renew([claim!.receipt], elsewhere(Date.now() - 61_000));
+  // Two find it so at the same moment.
+  const found = await Promise.allSettled([deliver(), deliver()]);
+  const delivered = found.filter((one) => one.status === "fulfilled" && one.value === "delivered");
+  assert.ok(delivered.length >= 1);
+  await assert.rejects(
+    store.migrate(claim!, () => ({ v: 1 })),
+    (error) => isAgentqError(error, "stale-generation"),
+  );
+});
+
+test("a process that can be seen, or any in the first minute, keeps what it holds", () => {
+  const now = 10_000_000;
+  const unseen = { ...owner(now) as object, pidNamespace: "pid:[1]" };
+  assert.equal(isFree(owner(now - 100_000), now), false, "this process lives");
+  assert.equal(isFree({ ...owner(now) as object, pid: 2 ** 30 }, now), true, "proved gone");
+  assert.equal(isFree(unseen, now + 59_000), false);
+  assert.equal(isFree(unseen, now + 61_000), true);
+  assert.equal(isFree(unseen, now - 61_000), true, "a clock that was set back");
+  assert.equal(isFree({ ...unseen, at: undefined } as never, now), true, "of an older agentq");
+  assert.equal(isFree({ ticket: 1 }, now), false);
 });
