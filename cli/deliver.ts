@@ -1,7 +1,7 @@
 /** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
 import { existsSync } from "node:fs";
 import { AgentqError } from "../src/errors.ts";
-import { openRepository, type Repository } from "../src/git/repository.ts";
+import { holdsCommit, openRepository, type Repository } from "../src/git/repository.ts";
 import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
@@ -110,7 +110,7 @@ export function cloneOf(
 ): { repository: Repository; close(): void } {
   const here = context.repositoryOrNull();
   if (here?.commonDir === path) return { repository: here, close() {} };
-  if (existsSync(path)) {
+  if (existsSync(path) && !(here?.objects.has(candidate) && !holdsCommit(path, candidate))) {
     const repository = openRepository(path);
     return { repository, close: () => repository.close() };
   }

@@ -223,3 +223,16 @@ export function readShallow(commonDir: string): ReadonlySet<Oid> {
   }
   return new Set(oids);
 }
+
+/** True for a repository at `path` that can be read and has the commit; nothing is thrown for one that isn't. */
+export function holdsCommit(path: string, commit: Oid): boolean {
+  let repository: Repository | null = null;
+  try {
+    repository = openRepository(path);
+    return repository.objects.has(commit);
+  } catch {
+    return false;
+  } finally {
+    repository?.close();
+  }
+}

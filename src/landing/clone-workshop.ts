@@ -168,9 +168,17 @@ export function createCloneWorkshop(
     }
   }
 
+  /** What goes wrong in a clone that somebody has removed says nothing about the ticket. */
+  async function whileItStands<T>(work: Promise<T>): Promise<T> {
+    return await work.catch((error) => {
+      assertStands(repository.commonDir);
+      throw error;
+    });
+  }
+
   return {
     contains,
-    merge,
+    merge: (...args) => whileItStands(merge(...args)),
     async reading(commit, signal) {
       await objects.ensure([commit], signal);
       return objects;
@@ -203,44 +211,48 @@ export function createCloneWorkshop(
       }
       return null;
     },
-    async verify(ticket, tip, ready, signal, begin) {
-      const pins: Pins = pinsAt(objects, tip);
-      const checks = checksOf(ticket, pins);
-      if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
-      begin?.();
-      preparePipes();
-      const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
-      await objects.ensureOnDisk(wants, ready.tree, signal);
-      const worktree = await objects.supplied(() =>
-        prepareWorktree(
-          repository,
-          join(repository.commonDir, "agentq", "worktrees"),
-          "verify",
-          ready.commit,
-          { signal },
-        ), signal);
-      try {
-        noteIncomplete(worktree.checkout, options.onNote);
-        const result = await runChecks(ticket, checks, pins, {
-          path: worktree.path,
-          repository: repository.workTree ?? repository.gitDir,
-          tip,
-        }, {
-          signal,
-          run: runCommand,
-          ...(options.onOutput && { onOutput: options.onOutput }),
-        }) satisfies Verified | Refusal;
-        assertStands(repository.commonDir);
-        return result;
-      } catch (error) {
-        const why = unstartableSandbox(pins.sandbox, error);
-        if (why === null) throw error;
-        return { verdict: "left", why };
-      } finally {
-        worktree.release();
-      }
-    },
+    verify: (...args) => whileItStands(verify(...args)),
   };
+
+  async function verify(
+    ...[ticket, tip, ready, signal, begin]: Parameters<Workshop["verify"]>
+  ): ReturnType<Workshop["verify"]> {
+    const pins: Pins = pinsAt(objects, tip);
+    const checks = checksOf(ticket, pins);
+    if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
+    begin?.();
+    preparePipes();
+    const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
+    await objects.ensureOnDisk(wants, ready.tree, signal);
+    const worktree = await objects.supplied(() =>
+      prepareWorktree(
+        repository,
+        join(repository.commonDir, "agentq", "worktrees"),
+        "verify",
+        ready.commit,
+        { signal },
+      ), signal);
+    try {
+      noteIncomplete(worktree.checkout, options.onNote);
+      const result = await runChecks(ticket, checks, pins, {
+        path: worktree.path,
+        repository: repository.workTree ?? repository.gitDir,
+        tip,
+      }, {
+        signal,
+        run: runCommand,
+        ...(options.onOutput && { onOutput: options.onOutput }),
+      }) satisfies Verified | Refusal;
+      assertStands(repository.commonDir);
+      return result;
+    } catch (error) {
+      const why = unstartableSandbox(pins.sandbox, error);
+      if (why === null) throw error;
+      return { verdict: "left", why };
+    } finally {
+      worktree.release();
+    }
+  }
 }
 
 function treeOf(objects: ObjectReader, commit: Oid): Oid {
@@ -250,7 +262,7 @@ function treeOf(objects: ObjectReader, commit: Oid): Oid {
 /** Checks that ran while somebody removed the clone, and their worktree with it, say nothing. */
 function assertStands(clone: string): void {
   if (existsSync(join(clone, "HEAD"))) return;
-  throw new AgentqError("io-error", `${clone} was removed while the checks ran in it`, {
+  throw new AgentqError("io-error", `${clone} was removed while a ticket was being landed in it`, {
     hint: "Leave the clone in place until its agentq has ended.",
     details: { path: clone },
   });

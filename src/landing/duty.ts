@@ -51,8 +51,8 @@ interface Bounds {
   readonly max?: number;
 }
 
-/** So many looks in a row a ticket must be missing from the queue to be lost. */
-const MISSING = 3;
+/** For so long, in milliseconds, a ticket must be missing from the queue to be lost. */
+const MISSING_MS = 15_000;
 
 /** What one look at the queue came to. */
 type Turn = Stop | { readonly why: "not-now"; readonly because: string };
@@ -233,12 +233,14 @@ export async function waitForTicket(
       throw unknownTicket(ticket, snapshot);
     }
     let candidate = options.candidate;
-    let missing = 0;
+    let missingSince: number | null = null;
     for (;;) {
-      // A server may be behind itself for a moment: once is nothing.
-      missing = ticket > numberOf(snapshot.queue) ? missing + 1 : 0;
-      if (missing >= MISSING) throw lostTicket(ticket);
-      if (missing > 0) {
+      // Replicas and caches in front of a server may be behind for a while.
+      if (ticket <= numberOf(snapshot.queue)) missingSince = null;
+      else {
+        missingSince ??= clock.monotonic();
+        if (clock.monotonic() - missingSince >= MISSING_MS) throw lostTicket(ticket);
+        if (clock.monotonic() >= deadline) return null;
         snapshot = await next(Math.max(0, deadline - clock.monotonic()), 0);
         continue;
       }

@@ -3,9 +3,9 @@
  * after a crash anywhere finds its own ticket, by that or by the submission's id, instead of making a
  * second one.
  */
-import { existsSync } from "node:fs";
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { holdsCommit } from "../git/repository.ts";
 import type { ObjectReader, Oid, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
@@ -336,12 +336,15 @@ function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
   return isFromHere(record, place) && isForQueue(record, place);
 }
 
-/** True when a record was made in this clone, or in one that is gone: this may be that one, moved. */
+/**
+ * True when a record was made in this clone, or in one that is gone or has made room for another, which lacks the
+ * commit: this may be that one, moved.
+ */
 export function isFromHere(
-  { repository }: SubmissionRecord,
+  { repository, candidate }: SubmissionRecord,
   place: Pick<SubmitPlace, "repository">,
 ): boolean {
-  return repository === place.repository || !existsSync(repository);
+  return repository === place.repository || !holdsCommit(repository, candidate);
 }
 
 /** True when a record is for this queue. */

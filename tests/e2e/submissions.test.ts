@@ -62,6 +62,42 @@ scenario(
   },
 );
 
+scenario("what a moved clone kept is its own, whatever is in its old place", async () => {
+  const origin = makeOrigin();
+  const { agent, candidate } = await keeping(origin);
+  const moved = { ...agent, dir: `${agent.dir}.moved` };
+  renameSync(agent.dir, moved.dir);
+  git(origin.dir, "clone", "-q", origin.dir, agent.dir);
+  await runJson(moved, ["submit", "--no-wait"]);
+  assert.deepEqual((await runJson(moved, ["flush"])).delivered, []);
+  assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+  assert.deepEqual(await own(moved), [[0, "queued"]]);
+  await runJson(moved, ["land"]);
+  assert.equal(tipOf(origin), candidate);
+});
+
+scenario(
+  "a clone that is deleted under its waiting submit costs nobody else's ticket",
+  async () => {
+    const origin = makeOrigin();
+    const other = makeAgent(origin);
+    agentCommit(other, { "b.txt": "b\n" });
+    await runJson(other, ["pause"]);
+    await runJson(other, ["submit", "--no-wait", "--verify-cmd", "true"]);
+    const agent = makeAgent(origin);
+    agentCommit(agent, { "a.txt": "a\n" });
+    const waiting = start(agent, ["submit", "--json"]);
+    await until("the wait", () => waiting.stderr().includes("paused"));
+    rmSync(agent.dir, { recursive: true });
+    await runJson(other, ["resume"]);
+    const { status, json } = await waiting.done;
+    assert.equal(status, 2);
+    assert.match(json.error.message, /was removed while a ticket was being landed in it/);
+    const landed = await runJson(other, ["submit"]);
+    assert.deepEqual([landed.ticket, landed.outcome], [0, "landed"]);
+  },
+);
+
 scenario("what was kept for a remote goes there under the remote's new name", async () => {
   const origin = makeOrigin();
   const { agent } = await keeping(origin);

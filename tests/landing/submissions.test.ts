@@ -166,12 +166,19 @@ test("a submission that another process holds is waited for, and not for ever", 
 });
 
 test("--again makes a second ticket; another clone's submission of the same commit is its own", async () => {
-  const { queue, request, options, tickets } = await setting();
-  await submit(queue, await readSnapshot(queue), request, place, options);
-  await submit(queue, await readSnapshot(queue), request, place, { ...options, again: true });
+  const { fake, candidate, queue, request, options, tickets } = await setting();
+  // Clones that have the commit: one without it would be taken for one that was moved.
+  const clone = () => {
+    const repository = openRepository(makeRepo());
+    repository.objects.write("commit", fake.reader().read(candidate).data);
+    repository.close();
+    return { ...place, repository: repository.commonDir };
+  };
+  const here = clone();
+  await submit(queue, await readSnapshot(queue), request, here, options);
+  await submit(queue, await readSnapshot(queue), request, here, { ...options, again: true });
   assert.equal(await tickets(), 1);
-  const elsewhere = { ...place, repository: tempDir() };
-  await submit(queue, await readSnapshot(queue), request, elsewhere, options);
+  await submit(queue, await readSnapshot(queue), request, clone(), options);
   assert.equal(await tickets(), 2);
 });
 
