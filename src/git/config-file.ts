@@ -17,6 +17,12 @@ const isSpace = (char: string) =>
 /** Entries in file order. `file` names the file in errors. @throws `config-invalid` with the line */
 export function parseConfig(text: string, file: string): ConfigEntry[] {
   const entries: ConfigEntry[] = [];
+  readConfig(text, file, (entry) => entries.push(entry));
+  return entries;
+}
+
+/** The same, one entry at a time: those in front of a syntax error are told before it is thrown. */
+export function readConfig(text: string, file: string, tell: (entry: ConfigEntry) => void): void {
   const source = text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   let at = 0;
   let section: string | null = null;
@@ -124,10 +130,9 @@ export function parseConfig(text: string, file: string): ConfigEntry[] {
       } else if (at < source.length && source[at] !== "\n") throw bad();
       // Before the first section git takes a key without one, which nothing asks for.
       const lower = key.toLowerCase();
-      entries.push({ key: section === null ? lower : `${section}.${lower}`, value });
+      tell({ key: section === null ? lower : `${section}.${lower}`, value });
     }
   }
-  return entries;
 }
 
 /** `Section.Sub.Key` with section and key in lower case, the subsection as it is. */

@@ -112,6 +112,11 @@ export interface Origin {
   /** What pushing there leaves behind that its owner may not like; for a doctor. Null: nothing. */
   remark?(): { readonly message: string; readonly hint: string } | null;
   /**
+   * Removes what processes that are proved gone left behind: locks on `refs` and elsewhere, which keep out git
+   * too. Pushes do that by themselves. Never throws.
+   */
+  tidy?(refs: readonly string[]): Promise<void>;
+  /**
    * Lock files on `refs`, and on the packed ones, that stay, of owners that nobody knows to run; for a
    * doctor. Only the file transport sees them. It takes its time where there is one.
    */

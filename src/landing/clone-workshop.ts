@@ -221,7 +221,7 @@ export function createCloneWorkshop(
     const checks = checksOf(ticket, pins);
     if (checks.length === 0) return { verdict: "verified", report: "", verify: null };
     begin?.();
-    preparePipes();
+    const pipes = preparePipes();
     const wants = [ready.commit, ticket.message.candidate, ...(tip === null ? [] : [tip])];
     await objects.ensureOnDisk(wants, ready.tree, signal);
     const worktree = await objects.supplied(() =>
@@ -234,6 +234,7 @@ export function createCloneWorkshop(
       ), signal);
     try {
       noteIncomplete(worktree.checkout, options.onNote);
+      await pipes;
       const result = await runChecks(ticket, checks, pins, {
         path: worktree.path,
         repository: repository.workTree ?? repository.gitDir,

@@ -31,7 +31,7 @@ export async function examineOrigin(
   }
   const { queue, snapshot } = opened;
   const took = Math.round(clock.monotonic() - began);
-  const { checks: locks, locked } = await lockChecks(queue, options.signal);
+  const { checks: locks, locked } = await lockChecks(queue, options);
   return [
     check("origin", "ok", `${origin.url} answers over ${origin.kind}, ${took} ms for one look`),
     ...ownerCheck(origin),
@@ -71,12 +71,14 @@ function ownerCheck(origin: Origin): Check[] {
 /** Lock files that are left in an origin on this machine; and the refs that can't move because of them. */
 async function lockChecks(
   { origin, names }: Queue,
-  signal: AbortSignal | undefined,
+  { push, signal }: Pick<OriginDoctorOptions, "push" | "signal">,
 ): Promise<{ checks: Check[]; locked: ReadonlySet<string> }> {
   if (!origin.leftLocks) return { checks: [], locked: new Set() };
   try {
     const { branch, queue, done, lock } = names;
-    const found = await origin.leftLocks([branch, queue, done, lock], signal);
+    const refs = [branch, queue, done, lock];
+    if (push) await origin.tidy?.(refs);
+    const found = await origin.leftLocks(refs, signal);
     const locked = new Set(found.flatMap(({ ref }) => ref === null ? [] : [ref]));
     if (found.length === 0) {
       return { checks: [check("origin-locks", "ok", "no lock file is left in its refs")], locked };

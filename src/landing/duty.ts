@@ -368,6 +368,8 @@ export async function landQueue(
     try {
       const nothing = snapshot.unacked === 0 &&
         !await isUnfinished(queue, snapshot, options.signal);
+      // Who finds nothing to land would leave the dead one's locks to the next push.
+      if (nothing && holderOf(snapshot.lock) !== null) await queue.origin.tidy?.(refsOf(queue));
       const turn: Turn = nothing
         ? { why: "idle" }
         : await watcher.turn(snapshot, left === undefined ? {} : { max: left });
@@ -385,6 +387,8 @@ export async function landQueue(
     snapshot = fresh ?? await next(Infinity, pause);
   }
 }
+
+const refsOf = ({ names }: Queue): string[] => [names.branch, names.queue, names.done, names.lock];
 
 /** The newest result was recorded by a push that didn't get as far as the branch. */
 async function isUnfinished(

@@ -61,16 +61,22 @@ function makePipes(count: number): Pipe[] {
   }
 }
 
-let preparing = false;
+let preparing: Promise<void> | null = null;
 
-/** Makes pipes for one program meanwhile, for who knows that one is to be started soon. */
-export function preparePipes(): void {
-  if (!possible || preparing || ready.length > 0) return;
-  preparing = true;
+/**
+ * Makes pipes for one program meanwhile, for who knows that one is to be started soon, and waits for them then:
+ * a program that kills this process would leave their names.
+ */
+export function preparePipes(): Promise<void> {
+  if (!possible || ready.length > 0) return Promise.resolve();
+  return preparing ??= new Promise<void>(prepare).finally(() => preparing = null);
+}
+
+function prepare(resolve: () => void): void {
   let directory: string | null = null;
   const end = () => {
-    preparing = false;
     if (directory !== null) rmSync(directory, { recursive: true, force: true });
+    resolve();
   };
   try {
     directory = mkdtempSync(join(tmpdir(), PREFIX));
@@ -86,7 +92,6 @@ export function preparePipes(): void {
         end();
       }
     });
-    child.unref();
   } catch {
     end();
   }

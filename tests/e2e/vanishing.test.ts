@@ -17,7 +17,7 @@ scenario("a clone removed while its lander checks proves nothing about the commi
   const { error } = await runJson(a, ["submit", "--verify-cmd", verify], 2);
   assert.equal(error.code, "io-error");
   assert.equal(error.details.ticket, 0);
-  assert.match(error.message, /was removed while the checks ran/);
+  assert.match(error.message, /was removed while a ticket was being landed/);
   assert.equal(tipOf(origin), origin.initial);
   assert.equal((await runJson(b, ["wait", "0"])).outcome, "landed");
 });

@@ -339,6 +339,20 @@ describe("checks that can't be run", () => {
   });
 });
 
+test("who finds nothing to land, and a lock whose holder is dead, tidies the origin", async () => {
+  const made = await scene();
+  const { queue, run, duty } = made;
+  const tidied: (readonly string[])[] = [];
+  const tidy = (refs: readonly string[]) => Promise.resolve(void tidied.push(refs));
+  const its = { ...queue, origin: { ...queue.origin, tidy } };
+  const land = async () =>
+    await run(landQueue(its, await readSnapshot(its), { ...duty("lander"), watch: false }));
+  assert.deepEqual([(await land()).why, tidied], ["idle", []]);
+  await deadHolder(made, 1);
+  assert.equal((await land()).why, "idle");
+  assert.deepEqual(tidied, [[BRANCH, "refs/weave/main/queue", DONE, LOCK]]);
+});
+
 describe("a rewound branch", () => {
   test("stops landers and is shown, until its tip is accepted", async () => {
     const { fake, base, queue, world, run, submit, land } = await scene();

@@ -96,10 +96,7 @@ describe("runCommand", () => {
     const cwd = tempDir();
     process.env.TMPDIR = tempDir();
     try {
-      preparePipes();
-      while (readdirSync(process.env.TMPDIR).length > 0) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
+      await Promise.all([preparePipes(), preparePipes()]);
       const { exit } = await runCommand("echo err >/dev/stderr", { cwd, timeoutMs: 60_000 });
       assert.equal(exit, 0);
       assert.deepEqual(readdirSync(process.env.TMPDIR), []);

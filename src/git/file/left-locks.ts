@@ -8,18 +8,37 @@ import { type Clock, systemClock } from "../../platform/clock.ts";
 import type { OriginLock } from "../types.ts";
 import {
   adviseOnLock,
+  breakStaleLock,
   describeOwner,
   type LockState,
   ownerLiveness,
   readLock,
 } from "./ref-lock.ts";
 import { resolveRef } from "./ref-transaction.ts";
+import { refuseForeignOrigin } from "../ownership.ts";
+import type { Repository } from "../repository.ts";
+import { buryDead } from "./orphans.ts";
 
 /** A push waits so long for a lock that somebody else holds: one that outlives that fails it. */
 const PATIENCE_MS = 10_000;
 /** One that is older than that already is looked at once more after this time. */
 const MOMENT_MS = 500;
 const PAUSE_MS = 50;
+
+/** Removes what processes that are proved gone left in a repository that may be pushed to. Never throws. */
+export function removeDeadLocks(repository: Repository, refs: readonly string[]): void {
+  const { workTree, gitDir, commonDir, config, objects } = repository;
+  try {
+    refuseForeignOrigin({ workTree, gitDir, commonDir, config }, process.env);
+    for (const name of new Set(refs.flatMap((ref) => resolveRef(commonDir, ref).chain))) {
+      const lock = join(commonDir, `${name}.lock`);
+      if (readLock(lock) !== "absent") breakStaleLock(lock, { lives: commonDir, life: null });
+    }
+    buryDead(commonDir, objects.packDirectory, null);
+  } catch {
+    // Not ours to tidy, or a disk that will say so to whoever needs it.
+  }
+}
 
 interface Seen extends OriginLock {
   /** What tells this lock from the next one in its place. */

@@ -79,6 +79,10 @@ export function openFileOrigin(
           "Push as its owner, or let its files be shared: git config core.sharedRepository group there.",
       };
     },
+    async tidy(refs) {
+      const { removeDeadLocks } = await import("./left-locks.ts");
+      removeDeadLocks(repository, refs);
+    },
     async leftLocks(refs, signal) {
       const { leftLocks } = await import("./left-locks.ts");
       return await leftLocks(repository.commonDir, refs, signal ? { signal } : {});

@@ -23,7 +23,7 @@ import { syncElsewhere } from "../../platform/sync-elsewhere.ts";
 import { type GitConfig, openConfig } from "../config.ts";
 import { sharedRepositoryMode } from "../shared-repository.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
-import { checkObjectShape } from "../fsck-object.ts";
+import { refusedByFsck } from "../fsck/check.ts";
 import { isOid, ZERO_OID } from "../oid.ts";
 import { refuseForeignOrigin } from "../ownership.ts";
 import { type StagedPack, stagePack, storePack } from "../pack-store.ts";
@@ -65,7 +65,9 @@ export async function pushToFile(
   if (policy) return refused(updates, policy.reason, "", policy.ref);
 
   const list = newObjects(origin, both, updates, options);
-  const malformed = originChecksObjects(config) ? firstMalformed(both, list) : null;
+  // The origin's own come first, which is where git looks too: a clone may have to fetch them.
+  const checked = union(origin.objects, from);
+  const malformed = refusedByFsck({ config, gitDir: origin.gitDir, objects: checked, list });
   if (malformed) return refused(updates, malformed, "");
   const large = tooLarge(config, both, list);
   if (large) return refused(updates, large, "");
@@ -280,19 +282,6 @@ function union(first: ObjectReader, second: ObjectReader): ObjectReader {
     stat: (oid) => either((reader) => reader.stat(oid)),
     has: (oid) => first.has(oid) || second.has(oid),
   };
-}
-
-function originChecksObjects(config: GitConfig): boolean {
-  return config.getBoolean("receive.fsckObjects") ?? config.getBoolean("transfer.fsckObjects") ??
-    false;
-}
-
-function firstMalformed(objects: ObjectReader, list: readonly Enumerated[]): string | null {
-  for (const { oid, type } of list) {
-    const problem = type === "blob" ? null : checkObjectShape(type, objects.read(oid).data, oid);
-    if (problem) return `the origin checks objects, and ${type} ${oid} has ${problem}`;
-  }
-  return null;
 }
 
 function refHost(origin: Repository, config: GitConfig, sharedMode: number): RefHost {

@@ -1,11 +1,20 @@
 /** Lock files that a doctor names: those that stay, of owners nobody knows to run. */
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { leftLocks } from "../../../src/git/file/left-locks.ts";
 import { processIdentity } from "../../../src/platform/host.ts";
-import { tempDir } from "../../helpers/git.ts";
+import { openOrigin } from "../../../src/git/origin.ts";
+import { git, tempDir } from "../../helpers/git.ts";
 import type { Clock } from "../../../src/platform/clock.ts";
 
 const REF = "refs/weave/main/queue";
@@ -96,4 +105,23 @@ test("a symbolic ref is locked where it points to, and packed refs by their own"
   writeFileSync(join(dir, "packed-refs.lock"), "");
   const left = await leftLocks(dir, ["refs/heads/main"], { clock: clockOf() });
   assert.deepEqual(left.map(({ ref }) => ref), ["refs/heads/trunk", null]);
+});
+
+test("an origin is tidied of what dead processes hold, and of nothing else", async () => {
+  const dir = tempDir();
+  git(dir, "init", "-q", "--bare");
+  const lockOf = (ref: string) => join(dir, `${ref}.lock`);
+  const [dead, live, gits, elsewhere] = ["main", "live", "git", "elsewhere"].map((name) =>
+    `refs/heads/${name}`
+  ) as [string, string, string, string];
+  mkdirSync(join(dir, "refs/heads"), { recursive: true });
+  symlinkSync(ownerText({ pid: 2 ** 22 + 1 }), lockOf(dead));
+  symlinkSync(ownerText({}), lockOf(live));
+  writeFileSync(lockOf(gits), "");
+  symlinkSync(ownerText({ pidNamespace: "pid:[1]" }), lockOf(elsewhere));
+  const origin = await openOrigin(dir);
+  await origin.tidy!([dead, live, gits, elsewhere]);
+  origin.close();
+  const left = readdirSync(join(dir, "refs/heads")).sort();
+  assert.deepEqual(left, ["elsewhere.lock", "git.lock", "live.lock"]);
 });
