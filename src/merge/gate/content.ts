@@ -6,7 +6,7 @@ import { inUtf8 } from "./encoding.ts";
 import type { Loss, Lost, PathContext, PathVersions } from "./loss.ts";
 import { isNumberedOn } from "./numbers.ts";
 import { prepare } from "./prepared.ts";
-import { BARELY, findTextLoss, ranges, readTexts, textOf } from "./texts.ts";
+import { BARELY, findAgreedLoss, findTextLoss, ranges, readTexts, textOf } from "./texts.ts";
 import { shared, wordCounts } from "./words.ts";
 import type { Steps } from "../steps.ts";
 
@@ -85,7 +85,17 @@ function* findLineLoss(
     );
     if (found) return lost("text", parent, found.what, found);
   }
-  if (!merged || isPartial) return null;
+  if (isPartial) return null;
+  const undone = ours.oid === theirs.oid ? null : yield* findAgreedLoss({
+    base: texts.base,
+    side: texts.theirs,
+    other: texts.ours,
+    result: texts.result,
+    elsewhere: context.elsewhere,
+    prepared,
+  });
+  if (undone) return lost("text", 2, undone.what, undone);
+  if (!merged) return null;
   const cuts = yield* cutsOf(
     { ...merged, sides: [texts.base, texts.ours, texts.theirs] },
     texts.result,

@@ -5,7 +5,7 @@
  *  what merging gives, line by line ─▶ compared with the result, and how often each line stands in either
  *    a hunk that only the side changed: lines of it are gone from their place and fewer than merging gives,
  *      with nothing but the old ones there ──────────────────────────────────────────────────▶ lost
- *    the same, deleted lines: all back at their place, and more than merging gives ──────────▶ back
+ *    the same, lines that it took out: back at their place, and more than merging gives ─────▶ back
  * ```
  */
 import { around } from "./around.ts";
@@ -21,19 +21,22 @@ import type { Hunk } from "../text/hunks.ts";
 import type { Lines } from "../text/lines.ts";
 
 /** What of the side's is lost though equal lines stand elsewhere. */
-export function* countedLosses(layout: Layout): Steps<LostHunk[]> {
+export function* countedLosses(
+  layout: Layout,
+  isAsked?: (hunk: Hunk) => boolean,
+): Steps<LostHunk[]> {
   const { keys, counts, starts } = mergedOf(layout);
   const { tables } = layout.texts.prepared.classes("loose");
   const changes = diffLines(keys, layout.keys.result, tables, "bounded");
   const isWhole = sameKeys(layout.keys.result, layout.keys.other);
   const lost: LostHunk[] = [];
   for (const hunk of layout.hunks) {
-    if (hunk.take !== "theirs") continue;
+    if (hunk.take !== "theirs" || isAsked && !isAsked(hunk)) continue;
     yield;
     lost.push(...lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole));
   }
   yield;
-  return [...lost, ...shiftedLosses(layout)];
+  return isAsked ? lost : [...lost, ...shiftedLosses(layout)];
 }
 
 const sameKeys = (a: Int32Array, b: Int32Array): boolean =>
@@ -100,14 +103,13 @@ function lostOf(
   for (let i = hunk.base; i < hunk.base + hunk.baseCount; i++) {
     if (hasWord(base, i) && !own.has(keys.base[i]!)) deleted.push(i);
   }
-  const isUndone = deleted.length > 0 && own.size === 0 &&
-    deleted.every((i) => back.has(keys.base[i]!) && !isNeeded(layout, i));
-  if (!isUndone) return [];
+  const undone = deleted.filter((i) => back.has(keys.base[i]!) && !isNeeded(layout, i));
+  if (undone.length === 0) return [];
   return [{
     first: hunk.theirs + 1,
     last: hunk.theirs + 1,
     words: new Map(),
-    text: deleted.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
+    text: undone.slice(0, SHOWN_LINES).map((i) => slice(base, i, 1)),
     place,
     isBack: true,
   }];

@@ -26,9 +26,21 @@ import type { Texts } from "./survival.ts";
 import type { Steps } from "../steps.ts";
 import type { Hunk } from "../text/hunks.ts";
 
-/** The hunks of one side that were lost. */
-export function* lostHunks(texts: Texts): Steps<LostHunk[]> {
+/** The hunks of one side that were lost; or just those asked for, which only that side made. */
+export function* lostHunks(
+  texts: Texts,
+  isAsked?: (hunk: Hunk) => boolean,
+): Steps<LostHunk[]> {
   const layout = layOut(texts);
+  if (isAsked) {
+    const lost: LostHunk[] = [];
+    for (const hunk of layout.hunks) {
+      yield;
+      if (hunk.take === "theirs" && isAsked(hunk)) lost.push(...lostOf(layout, hunk));
+    }
+    const counted = yield* countedLosses(layout, isAsked);
+    return [...lost, ...counted.filter((one) => !isToldOf(lost, one))];
+  }
   const back = yield* undoneDeletions(layout);
   const told: LostHunk[] = [];
   for (const hunk of layout.hunks) {

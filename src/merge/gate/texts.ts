@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { ObjectReader } from "../../git/types.ts";
 import { isRegular, type Version } from "../entry.ts";
+import { agreedLosses } from "./agreed.ts";
 import { withAnswers } from "./answers.ts";
 import { lostHunks, missingPlaces, undoneLines } from "./hunks.ts";
 import { unkeptLines } from "./counted.ts";
@@ -66,6 +67,12 @@ export function* findTextLoss(
     };
   }
   return lossOf(texts, yield* lostHunks(texts));
+}
+
+/** What both sides did alike, and is undone. */
+export function* findAgreedLoss(texts: Texts): Steps<TextLoss | null> {
+  const found = lossOf(texts, yield* agreedLosses(texts));
+  return found && { ...found, what: `${found.what}, as the other side did too` };
 }
 
 /** Words kept of what is no answered question; the most of it, whatever the answer is taken to be. */
