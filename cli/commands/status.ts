@@ -4,8 +4,8 @@ import { AgentqError } from "../../src/errors.ts";
 import { repositoryInputs } from "../../src/git/inputs.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { statusOf } from "../../src/landing/status.ts";
-import { isForQueue } from "../../src/landing/submit.ts";
-import { submissionsInputs } from "../../src/landing/submissions.ts";
+import { isForQueue, type SubmitPlace } from "../../src/landing/submit.ts";
+import { type SubmissionRecord, submissionsInputs } from "../../src/landing/submissions.ts";
 import { currentDirectory } from "../../src/platform/directory.ts";
 import type { Input } from "../../src/platform/inputs.ts";
 import type { Context } from "../context.ts";
@@ -38,8 +38,12 @@ export async function run(
   // What one commit reaches rests on the clone too, and what can't be read on who knows what.
   let repeatable = true;
   const submissions = await submissionsOrNull(context, () => repeatable = false);
-  const own = (await submissions?.list() ?? []).filter((record) => isForQueue(record, place));
-  const warnings = warnOfDamaged(context, submissions);
+  const all = await submissions?.list() ?? [];
+  const own = all.filter((record) => isForQueue(record, place));
+  const warnings = [
+    ...warnOfDamaged(context, submissions),
+    ...warnOfElsewhere(context, all, place),
+  ];
   if (warnings.length > 0) repeatable = false;
   const document = await statusOf(queue, snapshot, {
     remote: printableRemote(context),
@@ -56,6 +60,23 @@ export async function run(
   kept?.save();
   if (repeatable) context.keepAnswer(() => inputsOf(context, session));
   return 0;
+}
+
+/** What this clone keeps for another origin, as where its remote led before. */
+function warnOfElsewhere(
+  context: Context,
+  all: readonly SubmissionRecord[],
+  place: SubmitPlace,
+): string[] {
+  const warnings = all.filter(({ repository, ticket, url }) =>
+    repository === place.repository && ticket === null && url !== place.url
+  ).map(({ candidate, url }) =>
+    `${
+      candidate.slice(0, 12)
+    } is kept for ${url}, where no remote leads from here: agentq flush tells what can be done`
+  );
+  for (const warning of warnings) context.progress.line(`warning: ${warning}`);
+  return warnings;
 }
 
 /** The origin can't be asked: what this machine has submitted, or keeps for it, is known all the same. */

@@ -111,6 +111,10 @@ scenario("what was kept for another url says how to go on", async () => {
   const { agent } = await keeping(origin);
   const elsewhere = makeOrigin();
   git(agent.dir, "remote", "set-url", "origin", elsewhere.url);
+  assert.match(
+    (await runJson(agent, ["status"])).warnings.join(),
+    /is kept for .*: agentq flush delivers it/,
+  );
   const [kept] = (await runJson(agent, ["flush"], 2)).kept;
   assert.match(kept.error.message, /the submission was made for /);
   const [, id] = /agentq flush --drop ([0-9a-f]{32})/.exec(kept.error.hint)!;
