@@ -73,7 +73,7 @@ function warnOfElsewhere(
   ).map(({ candidate, url }) =>
     `${
       candidate.slice(0, 12)
-    } is kept for ${url}, where no remote leads from here: agentq flush tells what can be done`
+    } is kept for ${url}: agentq flush delivers it, or tells what can be done`
   );
   for (const warning of warnings) context.progress.line(`warning: ${warning}`);
   return warnings;
