@@ -62,14 +62,21 @@ const WHY_NOT_STARTED: Readonly<Record<string, string>> = {
   EMFILE: "too many files are open here",
   ENFILE: "the system has too many open files",
   ENOMEM: "memory is short",
+  ENOEXEC: "it is no program for this machine, or damaged",
+  ETXTBSY: "its file is being written",
 };
 
 /** What a system says that is short of something: in a moment it may not be. */
 const SHORT_OF: readonly unknown[] = ["EAGAIN", "EMFILE", "ENFILE", "ENOMEM"];
 
-/** True for a program that couldn't be started since the system, or this process, is short of something. */
+/**
+ * True for a program that couldn't be started for now: the system, or this process, is short of something, or
+ * the program's file is being written.
+ */
 export function isShortage(error: unknown): error is AgentqError {
-  return isAgentqError(error, "command-not-started") && SHORT_OF.includes(error.details?.errno);
+  if (!isAgentqError(error, "command-not-started")) return false;
+  const errno = error.details?.errno;
+  return errno === "ETXTBSY" || SHORT_OF.includes(errno);
 }
 
 /** The error for a program that the system didn't start. */
@@ -81,6 +88,10 @@ export function notStarted(program: string, cause: unknown): AgentqError {
     details: { program, errno },
     ...(SHORT_OF.includes(errno)
       ? { retryable: true, hint: "Raise the limit (ulimit -n, ulimit -u), or run fewer at once." }
+      : errno === "ENOEXEC"
+      ? { hint: "Put a program there that is whole, and built for this machine." }
+      : errno === "ETXTBSY"
+      ? { retryable: true, hint: "Write a new version beside it and move it into place (mv)." }
       : {}),
   });
 }

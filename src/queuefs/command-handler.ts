@@ -6,8 +6,9 @@ import { Buffer } from "node:buffer";
 import { statSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { currentDirectory } from "../platform/directory.ts";
-import { runCommand } from "../platform/process.ts";
-import { requireProgram } from "./command-program.ts";
+import { notStarted, runCommand } from "../platform/process.ts";
+import { requireProgram, whyNotRun } from "./command-program.ts";
+import { quoted } from "./names.ts";
 import type { Handler } from "./worker.ts";
 
 export interface CommandHandlerOptions {
@@ -49,6 +50,8 @@ export function commandHandler(
     if (result.exit === 126 || result.exit === 127) {
       requireDirectory(cwd);
       requireProgram(program, cwd);
+      const why = whyNotRun(program, cwd, lastLines(result.tail));
+      if (why !== null) throw notStarted(quoted(program), why);
     }
     const how = result.timedOut
       ? `killed after ${timeoutMs / 1000} s`
@@ -73,8 +76,12 @@ function shellWord(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+function lastLines(output: Uint8Array): string {
+  return Buffer.from(output.subarray(-4096)).toString("utf8");
+}
+
 function lastLine(output: Uint8Array): string {
-  const lines = Buffer.from(output.subarray(-4096)).toString("utf8").split("\n");
+  const lines = lastLines(output).split("\n");
   return (lines.map((line) => line.trim()).filter((line) => line !== "").at(-1) ?? "").slice(
     0,
     500,

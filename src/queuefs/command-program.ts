@@ -27,6 +27,38 @@ export function requireProgram(program: string, cwd: string): void {
   }
 }
 
+/**
+ * What the shell that was to run `program` said at its end, where it couldn't for a reason that its file's
+ * place and mode don't show: it is being written (ETXTBSY), or is none of this machine (ENOEXEC). Null where
+ * the words aren't the shell's about this program: a program may end with its status, and scripts run others.
+ */
+export function whyNotRun(
+  program: string,
+  cwd: string,
+  output: string,
+): { code?: string; message: string } | null {
+  // Some name the file that they found, and say a second thing after the first.
+  const file = find(program, cwd);
+  const names = typeof file === "string" ? [program, file] : [program];
+  const messages = output.trimEnd().split("\n").slice(-2).flatMap((line) => {
+    const rest = line.replace(/^sh: (?:(?:line )?\d+: )?(?:exec: )?(?:line \d+: )?/, "");
+    const name = rest === line ? undefined : names.find((each) => rest.startsWith(`${each}: `));
+    return name === undefined ? [] : [rest.slice(name.length + 2)];
+  });
+  for (const message of messages) {
+    for (const [code, words] of Object.entries(SAID)) {
+      if (words.test(message)) return { code, message };
+    }
+  }
+  return messages.length === 0 ? null : { message: messages[0]! };
+}
+
+/** Other words (of other languages) are passed on as they are. */
+const SAID: Readonly<Record<string, RegExp>> = {
+  ETXTBSY: /Text file busy/,
+  ENOEXEC: /Exec format error/,
+};
+
 /** The file that is run, or why the one that is there can't be; null where there is none. */
 function find(
   program: string,

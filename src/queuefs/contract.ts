@@ -74,7 +74,13 @@ export type Settlement = "done" | "stale" | "superseded";
 export type Ending =
   /** `requeue`: to the back, the attempt counted; `release`: to its old place, uncounted. */
   | { readonly how: "ack" | "requeue" | "release"; readonly receipt: Receipt }
-  | { readonly how: "fail"; readonly receipt: Receipt; readonly reason: string };
+  | {
+    readonly how: "fail";
+    readonly receipt: Receipt;
+    readonly reason: string;
+    /** This delivery was no attempt: the dead letter counts those before it. */
+    readonly untried?: boolean;
+  };
 
 /** What {@link QueueBackend.settleAndDequeue} did. */
 export interface Turn {
@@ -105,6 +111,7 @@ export interface DeadLetter {
   readonly queue: string;
   readonly id: string;
   readonly reason: string;
+  /** How often it was tried: its deliveries, those lost with their workers too. */
   readonly attempts: number;
   /** Unix milliseconds; null where the backend doesn't keep it. */
   readonly failedAt: number | null;

@@ -41,11 +41,55 @@ export function messageDocument(
   return { id: message.id, data: null, data_base64: Buffer.from(message.data).toString("base64") };
 }
 
-/** The envelope of a message, as a JSON text. `at` is Unix milliseconds. */
+/** What an envelope may come to, in bytes: the runtimes' strings and Redis's values end at twice as much. */
+export const MAX_ENVELOPE_BYTES = 256 * 1024 * 1024;
+/** Bytes that are no text are up to four characters each there. */
+export const MAX_BINARY_BYTES = MAX_ENVELOPE_BYTES / 4;
+/** So many bytes are written at a time: a list of all of them would take many times their size. */
+const CHUNK = 64 * 1024;
+
+/** The envelope of a message, as a JSON text. `at` is Unix milliseconds. Throws `limit-exceeded`. */
 export function encodeEnvelope(id: string, data: Uint8Array, at: number): string {
-  const text = textOf(data);
-  const body = text === null ? `[${data.join(",")}]` : JSON.stringify(text);
+  // What is larger than that is so in any form; to a string it need not fit.
+  const text = data.length > MAX_ENVELOPE_BYTES ? null : textOf(data);
+  if (text === null && data.length > MAX_BINARY_BYTES) throw tooLarge(id, data);
+  const body = text === null ? byteArray(data) : quotedText(id, data, text);
   return `{"id":${JSON.stringify(id)},"data":${body},"timestamp":${Math.floor(at / 1000)}}`;
+}
+
+function quotedText(id: string, data: Uint8Array, text: string): string {
+  let body: string;
+  try {
+    body = JSON.stringify(text);
+  } catch (error) {
+    // With control characters, six each, it need not fit either.
+    if (error instanceof RangeError) throw tooLarge(id, data);
+    throw error;
+  }
+  // A character is three bytes at most, and counting them takes a pass.
+  const small = body.length <= MAX_ENVELOPE_BYTES / 3;
+  if (!small && Buffer.byteLength(body) > MAX_ENVELOPE_BYTES) throw tooLarge(id, data);
+  return body;
+}
+
+function byteArray(data: Uint8Array): string {
+  const parts: string[] = [];
+  for (let at = 0; at < data.length; at += CHUNK) {
+    parts.push(data.subarray(at, at + CHUNK).join(","));
+  }
+  return `[${parts.join(",")}]`;
+}
+
+function tooLarge(id: string, data: Uint8Array): AgentqError {
+  return new AgentqError(
+    "limit-exceeded",
+    `the data of message ${id} are too large: ${data.length} bytes`,
+    {
+      hint: "SQLite and Redis take text of 256 MiB as JSON and other bytes of 64 MiB: " +
+        "keep what is larger in a file, and enqueue its name.",
+      details: { bytes: data.length, limit: MAX_BINARY_BYTES, textLimit: MAX_ENVELOPE_BYTES },
+    },
+  );
 }
 
 /** What an envelope holds, or why it can't be read. */

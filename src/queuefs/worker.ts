@@ -18,7 +18,7 @@
  * worker that is killed or wedged stops renewing, and then others take its messages back. A message
  * whose ack fails stays unacknowledged: the ack is tried again, and failing that the lease runs out.
  */
-import { AgentqError, isAgentqError } from "../errors.ts";
+import { AgentqError } from "../errors.ts";
 import { systemClock } from "../platform/clock.ts";
 import { DEFAULT_BACKOFF } from "./backoff.ts";
 import type { QueueBackend } from "./contract.ts";
@@ -27,6 +27,7 @@ import { emptyMetrics } from "./metrics.ts";
 import { checkQueueName } from "./names.ts";
 import { workerOwner } from "./owner.ts";
 import { createHands, receiptOf } from "./worker/handle.ts";
+import { createOutage, isPassing } from "./worker/outage.ts";
 import { createPacer, createShortage, every, yielding } from "./worker/pace.ts";
 import type { Handler, Worker, WorkerEvent, WorkerOptions } from "./worker/types.ts";
 
@@ -61,7 +62,7 @@ export function startWorker(
     if (event.type === "error") metrics.error_count++;
     onEvent?.(event);
   };
-  const tellError = (error: unknown) => tell({ type: "error", error });
+  const outage = createOutage((event) => onEvent?.(event), () => metrics.error_count++);
   const endings = createEndings(leaseMs);
   const shortage = createShortage(MAX_ERROR_PAUSE_MS);
   let fatal: { error: unknown } | null = null;
@@ -91,6 +92,7 @@ export function startWorker(
       all.map(({ delivery }) => receiptOf(delivery)),
       leaseMs,
     );
+    outage.over();
     all.forEach((one, i) => {
       // Settled by ourselves meanwhile: no loss.
       if (outcomes[i] !== "stale" || held.get(one.delivery.lease) !== one) return;
@@ -118,7 +120,7 @@ export function startWorker(
     const enough = new AbortController();
     let waiting = true;
     const all = recover();
-    all.catch((error) => waiting || tellError(error));
+    all.catch((error) => waiting || outage.failed(error));
     try {
       await Promise.race([all, systemClock.sleep(idleMs, enough.signal).catch(() => {})]);
     } finally {
@@ -130,12 +132,14 @@ export function startWorker(
   /** Settles what has ended and takes `free` messages; returns how many those were. */
   const step = async (free: number): Promise<number> => {
     const batch = endings.next();
+    const begunAt = performance.now();
     try {
       const turn = await backend.settleAndDequeue(queue, batch.endings, {
         owner,
         leaseMs,
         count: free,
       });
+      outage.over();
       batch.settled(turn.settlements);
       for (const delivery of turn.deliveries) {
         if (stopping.signal.aborted) hands.release(delivery);
@@ -144,14 +148,17 @@ export function startWorker(
       return turn.deliveries.length;
     } catch (error) {
       if (batch.endings.length === 0) throw error;
+      // Else it is told by message, once no try is left.
+      if (isPassing(error)) outage.failed(error, begunAt);
+      else metrics.error_count++;
       await systemClock.sleep(batch.failed(error, isPassing(error)));
       return 0;
     }
   };
 
   const run = async () => {
-    const endRenewal = every(Math.max(1, leaseMs / 3), renewAll, tellError);
-    const endRecovery = every(leaseMs, recover, tellError);
+    const endRenewal = every(Math.max(1, leaseMs / 3), renewAll, (error) => outage.failed(error));
+    const endRecovery = every(leaseMs, recover, (error) => outage.failed(error));
     const yieldNow = yielding();
     try {
       let [idle, errors] = [0, 0];
@@ -167,11 +174,13 @@ export function startWorker(
           await pause(shortage.ms > 0 ? Math.min(idleMs, shortage.ms) : idleMs);
           continue;
         }
+        const begunAt = performance.now();
         try {
           if (first && !ending) await recoverFirst();
           first = false;
-          // A step takes the writer's lock even for nothing: once empty, look before taking.
-          const look = endings.due === 0 && idle > 0;
+          // A step takes the writer's lock even for nothing: once empty, look before taking. That the backend
+          // is back only a step tells.
+          const look = endings.due === 0 && idle > 0 && !outage.away;
           const taken = look && await backend.peek(queue) === null ? 0 : await step(free);
           errors = 0;
           if (free === 0) continue;
@@ -184,7 +193,7 @@ export function startWorker(
             fatal = { error };
             continue;
           }
-          tell({ type: "error", error });
+          outage.failed(error, begunAt);
           await pause(Math.min(MAX_ERROR_PAUSE_MS, 100 * 2 ** Math.min(errors++, 10)));
         }
       }
@@ -218,10 +227,4 @@ export function startWorker(
       }
     },
   };
-}
-
-/** Faults that another look may find gone. Anything else ends the worker: it could only spin. */
-function isPassing(error: unknown): boolean {
-  if (!(error instanceof AgentqError)) return false;
-  return error.retryable || isAgentqError(error, "backend-outcome-unknown", "commit-uncertain");
 }

@@ -201,7 +201,13 @@ export interface ClaimOptions {
 export type ClaimEnding =
   | { readonly how: "ack" | "requeue" | "release"; readonly receipt: Receipt }
   /** The dead letter has the message's id, or that with the first free number (`id.2`). */
-  | { readonly how: "quarantine"; readonly receipt: Receipt; readonly reason: string };
+  | {
+    readonly how: "quarantine";
+    readonly receipt: Receipt;
+    readonly reason: string;
+    /** The dead letter counts one attempt less: this claim was none. */
+    readonly untried?: boolean;
+  };
 
 export interface FinishedAndClaimed {
   /** `stale`: the receipt held nothing any more, and nothing happened. */

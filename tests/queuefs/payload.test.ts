@@ -3,7 +3,14 @@ import { Buffer } from "node:buffer";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import * as z from "zod/mini";
-import { bytesOf, decodeEnvelope, encodeEnvelope } from "../../src/queuefs/payload.ts";
+import { AgentqError } from "../../src/errors.ts";
+import {
+  bytesOf,
+  decodeEnvelope,
+  encodeEnvelope,
+  MAX_BINARY_BYTES,
+  MAX_ENVELOPE_BYTES,
+} from "../../src/queuefs/payload.ts";
 
 /** What an envelope is, said once more: the check by hand must agree with it. */
 const envelope = z.object({
@@ -21,6 +28,24 @@ describe("envelopes", () => {
       assert.ok("data" in decoded);
       assert.deepEqual(Buffer.from(decoded.data), Buffer.from(data));
     }));
+  });
+
+  test("hold more bytes than a list of them has room for, up to a bound that is named", () => {
+    const some = new Uint8Array(200_000).map((_, i) => i * 7);
+    const decoded = decodeEnvelope(encodeEnvelope("m", some, 0));
+    assert.ok("data" in decoded && Buffer.from(decoded.data).equals(Buffer.from(some)));
+    const large = (data: Uint8Array) => {
+      assert.throws(() => encodeEnvelope("m", data, 0), (error) => {
+        assert.ok(error instanceof AgentqError, String(error));
+        assert.equal(error.code, "limit-exceeded");
+        assert.match(error.message, new RegExp(`message m are too large: ${data.length} bytes`));
+        return true;
+      });
+    };
+    large(new Uint8Array(MAX_BINARY_BYTES + 1).fill(0xff));
+    large(new Uint8Array(MAX_ENVELOPE_BYTES + 1));
+    // Text, but six characters for each.
+    large(new Uint8Array(MAX_BINARY_BYTES));
   });
 
   test("are read exactly where the schema of an envelope fits", () => {

@@ -13,6 +13,7 @@ import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
 import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
 import type { Delivery } from "../../src/queuefs/contract.ts";
 import { workerOwner } from "../../src/queuefs/owner.ts";
+import { startWorker } from "../../src/queuefs/worker.ts";
 import { tempDir } from "../helpers/git.ts";
 import { bytes, freePort, startRedis, startSentinels, until } from "./helpers/redis.ts";
 
@@ -93,6 +94,42 @@ describe("a Redis server that misbehaves", () => {
     await backend.close();
     await server.kill();
   });
+
+  test(
+    "away under a worker is told once when it goes, and once when it is back",
+    LONG,
+    async () => {
+      const server = await startRedis();
+      const backend = await open(`redis://127.0.0.1:${server.port}?timeout=300`);
+      await backend.create("q");
+      const texts = ["a", "b", "c", "d"];
+      await backend.enqueue("q", texts.map((each) => ({ data: bytes(each) })));
+      const told: string[] = [];
+      const handled = new Set<string>();
+      const gate = Promise.withResolvers<void>();
+      const worker = startWorker(backend, "q", async ({ data }) => {
+        if (handled.size > 0) await gate.promise;
+        handled.add(Buffer.from(data).toString());
+      }, {
+        // Long leases: what was taken unheard isn't there for others, as few calls as can be.
+        leaseMs: 60_000,
+        untilEmpty: true,
+        onEvent: ({ type }) => void (/^(away|back|error|unsettled)$/.test(type) && told.push(type)),
+      });
+      await until(() => worker.metrics.processed === 1);
+      await server.kill();
+      gate.resolve(); // Its ack can't be made now.
+      await until(() => worker.metrics.error_count >= 2);
+      assert.deepEqual(told, ["away"]);
+      await server.start();
+      await until(() => told.length > 1);
+      await worker.done;
+      assert.deepEqual(told, ["away", "back"]);
+      assert.deepEqual([...handled], texts);
+      await backend.close();
+      await server.kill();
+    },
+  );
 
   test("SCRIPT FLUSH at any time is not noticed", LONG, async () => {
     const server = await startRedis();

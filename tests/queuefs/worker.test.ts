@@ -1,14 +1,25 @@
 /** Workers, named queues, waits and counters. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { chmodSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
 import { describe, test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
 import { memoryBackend } from "../../src/queuefs/backends/memory.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { backoffMs } from "../../src/queuefs/backoff.ts";
 import { commandHandler } from "../../src/queuefs/command-handler.ts";
+import { whyNotRun } from "../../src/queuefs/command-program.ts";
 import { isAllComplete, waitComplete } from "../../src/queuefs/completion.ts";
 import type { Delivery, QueueBackend } from "../../src/queuefs/contract.ts";
 import {
@@ -176,7 +187,10 @@ describe("startWorker()", () => {
       concurrency: 3,
       maxAttempts: 1,
       leaseMs: 400,
-      onEvent: (event) => event.type === "error" ? errors.push(String(event.error)) : 0,
+      onEvent: (event) => {
+        if (event.type === "unsettled") errors.push(`${event.id}: ${event.error}`);
+        assert.notEqual(event.type, "error");
+      },
     });
     await until(() => errors.length === 1 && worker.metrics.processed === 2);
     assert.match(errors[0]!, /no dead letters today/);
@@ -213,7 +227,9 @@ describe("startWorker()", () => {
     });
     await worker.done;
     assert.equal(handled, 0);
-    assert.match((await backend.failed.list("q"))[0]!.reason, /given up after 3 attempts/);
+    const [letter] = await backend.failed.list("q");
+    assert.match(letter!.reason, /given up after 3 attempts/);
+    assert.equal(letter!.attempts, 3);
   });
 
   test("an ack that fails is tried again; one that stays failing leaves the message unacknowledged", async () => {
@@ -226,9 +242,17 @@ describe("startWorker()", () => {
           ? Promise.reject(new AgentqError("backend-unreachable", "down"))
           : backend.settleAndDequeue(queue, endings, options),
     };
-    const worker = startWorker(shaky, "q", () => {}, { ...FAST, leaseMs: 200, untilEmpty: true });
+    const told: string[] = [];
+    const worker = startWorker(shaky, "q", () => {}, {
+      ...FAST,
+      leaseMs: 200,
+      untilEmpty: true,
+      onEvent: ({ type }) => void told.push(type),
+    });
     await worker.done;
     assert.equal(worker.metrics.processed, 1);
+    assert.equal(worker.metrics.error_count, 2);
+    assert.deepEqual(told, ["started", "away", "back", "acked"]);
 
     await backend.enqueue("q", [{ data: bytes("b") }]);
     failures = Infinity;
@@ -236,7 +260,7 @@ describe("startWorker()", () => {
     const other = startWorker(shaky, "q", () => {}, {
       ...FAST,
       leaseMs: 60_000_000,
-      onEvent: ({ type }) => void (type === "error" && errors++),
+      onEvent: ({ type }) => void (/^(error|unsettled)$/.test(type) && errors++),
     });
     await until(() => other.held() === 1);
     assert.deepEqual(await backend.status("q"), { pending: 0, processing: 1 });
@@ -388,9 +412,14 @@ describe("startWorker()", () => {
           ? Promise.reject(new AgentqError("backend-unreachable", "down"))
           : backend.settleAndDequeue(...args),
     };
-    const worker = startWorker(flaky, "q", () => {}, { ...FAST, untilEmpty: true });
+    const events: string[] = [];
+    const onEvent = ({ type }: WorkerEvent) => void events.push(type);
+    const worker = startWorker(flaky, "q", () => {}, { ...FAST, untilEmpty: true, onEvent });
     await worker.done;
     assert.equal(worker.metrics.processed, 1);
+    // Each failed call is counted; that it goes and that it is back is told once.
+    assert.equal(worker.metrics.error_count, 3);
+    assert.deepEqual(events, ["away", "back", "started", "acked"]);
     const broken: QueueBackend = {
       ...backend,
       settleAndDequeue: () => Promise.reject(new AgentqError("backend-corrupt", "broken")),
@@ -436,6 +465,31 @@ describe("commandHandler()", () => {
     });
     // A program that doesn't read its input is no error.
     await run("true")(message(new Uint8Array(1 << 20)), context);
+  });
+
+  test("kills what a program leaves running, but for what has a session of its own", async () => {
+    let output = "";
+    const script = "nohup sleep 600 >/dev/null 2>&1 </dev/null & echo $!; " +
+      "setsid sh -c 'sleep 600 >/dev/null 2>&1 </dev/null & echo $!'";
+    await commandHandler("q", ["sh", "-c", script], {
+      onOutput: (chunk) => output += text(chunk),
+    })(message(""), context);
+    const [ours, own] = output.trim().split("\n").map(Number) as [number, number];
+    assert.ok(ours > 1 && own > 1, output);
+    // Where nobody reaps it, it stays a zombie.
+    const runs = (pid: number) => {
+      try {
+        return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+      } catch {
+        return false;
+      }
+    };
+    try {
+      await until(() => !runs(ours));
+      assert.ok(runs(own));
+    } finally {
+      process.kill(own, "SIGKILL");
+    }
   });
 
   test("kills a program that runs too long, and refuses one that isn't there", async () => {
@@ -495,6 +549,76 @@ describe("a program that can't be run", () => {
       ["b", 0],
       ["c", 0],
     ]);
+  });
+
+  test("for now, since it is being written, costs no message an attempt and is waited for", async () => {
+    const backend = await filled("a", "b", "c");
+    const program = join(tempDir(), "handle");
+    copyFileSync("/bin/true", program);
+    chmodSync(program, 0o755);
+    const writer = openSync(program, "r+");
+    let errors = 0;
+    const worker = startWorker(backend, "q", commandHandler("q", [program]), {
+      ...FAST,
+      maxAttempts: 1,
+      concurrency: 2,
+      untilEmpty: true,
+      onEvent: (event) => {
+        if (event.type !== "error") return;
+        assert.ok(event.error instanceof AgentqError, String(event.error));
+        assert.equal(event.error.code, "command-not-started");
+        assert.equal(event.error.details?.errno, "ETXTBSY");
+        if (++errors === 3) closeSync(writer);
+      },
+    });
+    await worker.done;
+    assert.equal(worker.metrics.processed, 3);
+    assert.equal(worker.metrics.failed_count + worker.metrics.requeue_count, 0);
+    assert.ok(errors >= 3);
+  });
+
+  test("on this machine ends the worker and costs no message an attempt", async () => {
+    const backend = await filled("a", "b");
+    const program = join(tempDir(), "handle");
+    const elf = readFileSync("/bin/true");
+    elf.writeUInt16LE(0xffff, 18); // An architecture that is none.
+    writeFileSync(program, elf, { mode: 0o755 });
+    const worker = startWorker(backend, "q", commandHandler("q", [program]), {
+      ...FAST,
+      maxAttempts: 1,
+      concurrency: 2,
+    });
+    await assert.rejects(worker.done, (error) => {
+      assert.ok(error instanceof AgentqError, String(error));
+      assert.equal(error.code, "command-not-started");
+      assert.equal(error.details?.errno, "ENOEXEC");
+      assert.ok(error.message.includes(program), error.message);
+      return true;
+    });
+    assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+    assert.deepEqual(await backend.failed.list("q"), []);
+  });
+
+  test("is known by the words of several shells, not by those of a program it ran", () => {
+    const file = script("#!/bin/sh");
+    for (
+      const said of [
+        `sh: 1: exec: ${file}: Text file busy\n`,
+        `out\nsh: line 1: ${file}: Text file busy\nsh: line 1: exec: ${file}: cannot execute: x\n`,
+        `sh: exec: line 0: ${file}: Text file busy`,
+        `sh: ${file}: Text file busy\nsh: ${file}: Success\n`,
+      ]
+    ) assert.equal(whyNotRun(file, "/", said)?.code, "ETXTBSY", said);
+    const other = whyNotRun(file, "/", `sh: 1: exec: ${file}: Input/output error\n`);
+    assert.deepEqual(other, { message: "Input/output error" });
+    for (
+      const said of [
+        "sh: 1: exec: ./inner: Text file busy\n",
+        `${file}: 1: exec: ${file}: Text file busy\n`,
+        "Text file busy\n",
+        "",
+      ]
+    ) assert.equal(whyNotRun(file, "/", said), null, said);
   });
 
   test("is told from one that exits with the shell's own status", async () => {

@@ -86,11 +86,21 @@ function report(context: Context, event: WorkerEvent): void {
       return progress.line(`${event.id}: no longer ours: another has it, or it is gone`);
     case "recovered":
       return progress.line(`${event.recovered.id}: taken back (${event.recovered.why})`);
-    case "error": {
-      const { error } = event;
-      return progress.line(error instanceof Error ? error.message : quoted(String(error)));
-    }
+    case "away":
+      return progress.line(`${event.error.message}; trying again until that is over`);
+    case "back":
+      return progress.line(
+        `the backend answers again, after ${(event.afterMs / 1000).toFixed(1)} s`,
+      );
+    case "unsettled":
+      return progress.line(`${event.id}: comes back when its lease runs out: ${said(event.error)}`);
+    case "error":
+      return progress.line(said(event.error));
     default:
       if (verbose) progress.line(`${event.id}: ${event.type}`);
   }
+}
+
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : quoted(String(error));
 }

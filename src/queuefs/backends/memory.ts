@@ -79,26 +79,28 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     else giveBack(queue, entry);
     return "done";
   };
-  const failed = (name: string, reason: string) => (queue: Queue, { entry }: Claim): Settlement => {
-    queue.processing.delete(entry.id);
-    const failedId = freeFailedId(entry.id, (id) => queue.failed.has(id));
-    queue.failed.set(failedId, {
-      failedId,
-      queue: name,
-      id: entry.id,
-      reason,
-      attempts: entry.attempts + 1,
-      failedAt: clock().wall,
-      data: entry.data,
-      raw: null,
-    });
-    return "done";
-  };
+  const failed =
+    (name: string, reason: string, untried = false) =>
+    (queue: Queue, { entry }: Claim): Settlement => {
+      queue.processing.delete(entry.id);
+      const failedId = freeFailedId(entry.id, (id) => queue.failed.has(id));
+      queue.failed.set(failedId, {
+        failedId,
+        queue: name,
+        id: entry.id,
+        reason,
+        attempts: entry.attempts + (untried ? 0 : 1),
+        failedAt: clock().wall,
+        data: entry.data,
+        raw: null,
+      });
+      return "done";
+    };
   const end = (name: string, ending: Ending) =>
     ending.how === "ack"
       ? acked
       : ending.how === "fail"
-      ? failed(name, ending.reason)
+      ? failed(name, ending.reason, ending.untried)
       : requeued(ending.how === "requeue");
 
   const take = (queue: Queue, { owner, leaseMs, count = 1 }: DequeueOptions): Delivery[] => {

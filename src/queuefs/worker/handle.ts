@@ -72,7 +72,9 @@ export function createHands(options: HandsOptions): Hands {
   /** Has a delivery settled by the next step; a backend that fails leaves it to its lease. */
   const settle = async (
     delivery: Delivery,
-    end: { how: "ack" | "requeue" | "release" } | { how: "fail"; reason: string },
+    end:
+      | { how: "ack" | "requeue" | "release" }
+      | { how: "fail"; reason: string; untried?: boolean },
   ): Promise<boolean> => {
     try {
       const ending: Ending = { ...end, receipt: receiptOf(delivery) };
@@ -82,13 +84,13 @@ export function createHands(options: HandsOptions): Hands {
       metrics.stale_count++;
       tell({ type: "lost", id: delivery.id });
     } catch (error) {
-      tell({ type: "error", error });
+      tell({ type: "unsettled", id: delivery.id, error });
     }
     return false;
   };
 
-  const giveUp = async ({ delivery }: Held, reason: string) => {
-    if (!await settle(delivery, { how: "fail", reason })) return;
+  const giveUp = async ({ delivery }: Held, reason: string, untried = false) => {
+    if (!await settle(delivery, { how: "fail", reason, untried })) return;
     metrics.failed_count++;
     tell({ type: "failed", id: delivery.id, reason });
   };
@@ -114,6 +116,7 @@ export function createHands(options: HandsOptions): Hands {
       return await giveUp(
         one,
         `given up after ${attempts} attempts: each time its worker ended or lost it`,
+        true,
       );
     }
     tell({ type: "started", id: delivery.id, attempt });

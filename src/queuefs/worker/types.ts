@@ -1,4 +1,5 @@
 /** What a worker is given, and what it tells. */
+import type { AgentqError } from "../../errors.ts";
 import type { Backoff } from "../backoff.ts";
 import type { Delivery, Recovered } from "../contract.ts";
 import type { WorkerMetrics } from "../metrics.ts";
@@ -7,7 +8,7 @@ import type { WorkerMetrics } from "../metrics.ts";
  * Handles one message. Returning acknowledges it; throwing counts an attempt. Throwing
  * `command-not-started` or `current-directory-gone` says that no message can be handled here: this one is
  * given back, uncounted, and the worker ends with that error; or where the system is short of something
- * (its `details.errno` is EAGAIN, EMFILE, ENFILE or ENOMEM) it waits before it takes another.
+ * (its `details.errno` is EAGAIN, EMFILE, ENFILE or ENOMEM) or the program is being written (ETXTBSY) it waits before it takes another.
  */
 export type Handler = (message: Delivery, context: HandlerContext) => Promise<void> | void;
 
@@ -31,6 +32,11 @@ export type WorkerEvent =
   | { readonly type: "lost"; readonly id: string }
   | { readonly type: "released"; readonly id: string }
   | { readonly type: "recovered"; readonly recovered: Recovered }
+  /** What became of it can't be told to the backend: it comes back when its lease runs out. */
+  | { readonly type: "unsettled"; readonly id: string; readonly error: unknown }
+  /** The backend fails in a way that may pass: told once, and tried again until `back`. */
+  | { readonly type: "away"; readonly error: AgentqError }
+  | { readonly type: "back"; readonly afterMs: number }
   | { readonly type: "error"; readonly error: unknown };
 
 export interface WorkerOptions {

@@ -133,13 +133,14 @@ export async function quarantine(
   });
 }
 
-/** Moves one claim to the failed index inside a transaction; `failedId` must be free. */
+/** Moves one claim to the failed index inside a transaction; `failedId` must be free. `untried`: it was no attempt. */
 export function buryHeld(
   transaction: Transaction,
   receipt: Receipt,
   held: Reference,
   failedId: string,
   reason: string,
+  untried = false,
 ): FailedEntry {
   const record = {
     queue: receipt.queue,
@@ -147,7 +148,8 @@ export function buryHeld(
     generation: held.generation,
     object: held.object,
     reason: shortened(reason),
-    attempts: held.attempts,
+    // The one that failed is counted by whoever reads it.
+    attempts: Math.max(0, held.attempts - (untried ? 1 : 0)),
     ...(held.encoding === undefined ? {} : { encoding: held.encoding }),
     ...(held.deliveries === undefined ? {} : { deliveries: held.deliveries }),
   };

@@ -52,6 +52,7 @@ function finish(
         held,
         freeFailedId(transaction.state, receipt.id),
         ending.reason,
+        ending.untried,
       );
       return "done";
     case "requeue":

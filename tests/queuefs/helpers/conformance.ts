@@ -233,6 +233,20 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
       assert.deepEqual((await turn(q, deliveries.map(ack), 1)).settlements, ["done", "done"]);
     });
 
+    test("a dead letter that wasn't tried any more counts the attempts before", async () => {
+      const q = await queue();
+      await put(q, "killer");
+      for (let i = 0; i < 2; i++) {
+        await backend.requeue(q, (await take(q)).map(receiptOf));
+      }
+      const [last] = await take(q);
+      assert.equal(last!.attempts, 2);
+      const ending: Ending = { how: "fail", receipt: receiptOf(last!), reason: "x", untried: true };
+      assert.deepEqual((await turn(q, [ending], 1)).settlements, ["done"]);
+      const [letter] = await backend.failed.list(q);
+      assert.deepEqual([text(letter), letter!.attempts], ["killer", 2]);
+    });
+
     test("a step ends deliveries in every way, before it takes", async () => {
       const q = await queue();
       await put(q, "acked", "requeued", "released", "failed", "next");

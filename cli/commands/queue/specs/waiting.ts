@@ -69,6 +69,8 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
       "Exit 0 acknowledges the message. Anything else puts it back after a pause, and after\n" +
       "--max-attempts it goes to the dead letters. Several workers may share a queue, on several\n" +
       "machines too with Redis. The first SIGINT or SIGTERM finishes what runs; a second ends at once.\n" +
+      "What the program leaves running when it exits is killed, nohup or not, unless it has a session\n" +
+      "of its own: setsid sh -c 'JOB >LOG 2>&1 </dev/null &'.\n" +
       "The program finds AGENTQ_QUEUE, AGENTQ_MESSAGE_ID and AGENTQ_ATTEMPT in its environment.",
     arguments: [NAME, argument("cmd", "the program and its arguments", { variadic: true })],
     flags: [

@@ -149,7 +149,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       const args = acks
         ? endings.flatMap(({ receipt }) => receiptArguments(receipt))
         : endings.flatMap((ending) => [
-          ending.how,
+          ending.how === "fail" && ending.untried ? "untried" : ending.how,
           ending.how === "fail" ? ending.reason.toWellFormed() : "",
           ...receiptArguments(ending.receipt),
         ]);

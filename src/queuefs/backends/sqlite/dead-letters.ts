@@ -5,13 +5,17 @@ import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
 import { freeFailedId, noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
 import type { Database } from "./database.ts";
 
-/** Moves a row in processing to the dead letters. Inside a write transaction; false when not current. */
+/**
+ * Moves a row in processing to the dead letters. Inside a write transaction; false when not current.
+ * `untried`: its last delivery was no attempt.
+ */
 export function bury(
   db: Database,
   row: number,
   current: { delivery: number; owner: string } | null,
   reason: string,
   at: number,
+  untried = false,
 ): boolean {
   const message = db.sql(
     `SELECT queue_name, message_id, status, agentq_delivery AS delivery, agentq_owner AS owner
@@ -29,9 +33,9 @@ export function bury(
   const failedId = freeFailedId(String(message.message_id), taken);
   db.sql(
     `INSERT INTO agentq_failed (queue_name, failed_id, message_id, data, reason, attempts, failed_at)
-     SELECT queue_name, ?2, message_id, data, ?3, agentq_attempts + 1, ?4
+     SELECT queue_name, ?2, message_id, data, ?3, agentq_attempts + ?5, ?4
      FROM queue_messages WHERE id = ?1`,
-  ).run(row, failedId, reason.toWellFormed(), at);
+  ).run(row, failedId, reason.toWellFormed(), at, untried ? 0 : 1);
   db.sql("DELETE FROM queue_messages WHERE id = ?1").run(row);
   return true;
 }

@@ -11,7 +11,7 @@ import { requireQueue } from "./look.ts";
 export function end(db: Database, queue: string, ending: Ending): Settlement {
   const { how, receipt } = ending;
   if (how === "ack") return ackOne(db, queue, receipt);
-  if (how === "fail") return failOne(db, queue, receipt, ending.reason);
+  if (how === "fail") return failOne(db, queue, receipt, ending.reason, ending.untried);
   return requeueOne(db, queue, receipt, how === "requeue");
 }
 
@@ -72,9 +72,10 @@ export function failOne(
   queue: string,
   receipt: Receipt,
   reason: string,
+  untried = false,
 ): Settlement {
   const row = findCurrent(db, queue, receipt);
-  return row !== null && bury(db, row, null, reason, Date.now()) ? "done" : "stale";
+  return row !== null && bury(db, row, null, reason, Date.now(), untried) ? "done" : "stale";
 }
 
 /** One transaction, in which the leases begin anew: not before the wait for the lock. */

@@ -63,6 +63,6 @@ export function settling(store: Store, requireQueue: (queue: string) => Promise<
 
 function storeEnding(ending: Ending, receipt: StoreReceipt): ClaimEnding {
   return ending.how === "fail"
-    ? { how: "quarantine", receipt, reason: ending.reason }
+    ? { how: "quarantine", receipt, reason: ending.reason, untried: ending.untried ?? false }
     : { how: ending.how, receipt };
 }

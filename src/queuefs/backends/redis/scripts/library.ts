@@ -169,10 +169,10 @@ local function bury(id, attempts, reason, payload, at)
 end
 `,
   fail: `
--- Moves a message in processing to the dead letters.
-local function fail(id, r, reason, at)
+-- Moves a message in processing to the dead letters. tried: 0 where this delivery was no attempt.
+local function fail(id, r, reason, at, tried)
   local older = redis.call('HGET', held, id)
-  bury(id, r.attempts + 1, reason, older or redis.call('GET', messages .. id), at)
+  bury(id, r.attempts + (tried or 1), reason, older or redis.call('GET', messages .. id), at)
   redis.call('ZREM', processing, id .. '|' .. r.owner)
   redis.call('HDEL', deliveries, id)
   if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end

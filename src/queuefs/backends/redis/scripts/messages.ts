@@ -152,7 +152,7 @@ return { outcomes, answer }
 );
 
 /**
- * The same for any ending: for each its name and a reason ("" but for "fail"), then the receipt. What is
+ * The same for any ending: for each its name ("untried" for a "fail" of what wasn't) and a reason ("" but for those), then the receipt. What is
  * given back goes to its old place, all of it together.
  */
 export const SETTLE_DEQUEUE = queueScript(
@@ -168,6 +168,7 @@ for j = 6, #ARGV, 5 do
   else
     local r, outcome = current(id, ARGV[i + 1], ARGV[i + 2]), 0
     if r and how == 'fail' then outcome = fail(id, r, ARGV[j + 1], now_ms()) end
+    if r and how == 'untried' then outcome = fail(id, r, ARGV[j + 1], now_ms(), 0) end
     if r and how == 'requeue' then outcome = give_back(id, r) end
     if r and how == 'release' then outcome = give_back(id, r, back, members) end
     outcomes[#outcomes + 1] = outcome
