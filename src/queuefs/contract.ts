@@ -111,7 +111,7 @@ export interface DeadLetter {
   readonly queue: string;
   readonly id: string;
   readonly reason: string;
-  /** How often it was tried: its deliveries, those lost with their workers too. */
+  /** Its deliveries: those lost with their workers too, and the one whose payload couldn't be read. */
   readonly attempts: number;
   /** Unix milliseconds; null where the backend doesn't keep it. */
   readonly failedAt: number | null;

@@ -312,6 +312,31 @@ describe("the queue commands", () => {
     },
   );
 
+  test("what v1 can't do it refuses, whether there is anything to do it to or not", LONG, () => {
+    const { run, ok } = commands(`v1:${join(tempDir(), "v1")}`);
+    ok("create", "jobs");
+    for (
+      const words of [
+        "failed retry jobs --all",
+        "failed retry jobs a",
+        "failed prune jobs",
+        "failed prune jobs a",
+        "recover jobs",
+        "requeue jobs a",
+        "clear jobs",
+        "rm jobs",
+        "work jobs --until-empty -- true",
+      ]
+    ) {
+      const { code, out } = run([
+        ...words.split(" ").slice(0, 2),
+        "--json",
+        ...words.split(" ").slice(2),
+      ]);
+      assert.equal(`${code} ${JSON.parse(out).error.code}`, "2 backend-unsupported", words);
+    }
+  });
+
   test("memory:, unknown backends and hostile names are refused with a reason", LONG, () => {
     const refused = (backend: string, args: string[]) => {
       const { code, out } = commands(backend).run([...args, "--json"]);

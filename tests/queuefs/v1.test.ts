@@ -103,6 +103,27 @@ describe("the v1 backend", () => {
     assert.ok(!existsSync(path("full.json")));
   });
 
+  test("gives a message to one consumer, though all look at the same moment", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    const sent = await backend.enqueue(
+      "jobs",
+      Array.from({ length: 24 }, () => ({ data: bytes("1") })),
+    );
+    const consumers = await Promise.all(
+      Array.from({ length: 4 }, () => openBackend(`v1:${root}`)),
+    );
+    const got = await Promise.all(
+      consumers.flatMap((each) =>
+        [1, 2, 3].map((count) => each.dequeue("jobs", { ...take, count }))
+      ),
+    );
+    const ids = got.flat().map(({ id }) => id);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.deepEqual(ids.sort(), sent.sort());
+  });
+
   test("hands out what it has claimed whatever the next is like, which holds up nothing", async () => {
     const root = tempDir();
     const backend = await openBackend(`v1:${root}`, { create: true });

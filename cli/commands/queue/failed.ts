@@ -59,6 +59,7 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
     if (failedIds.length > 0 && flags.all === true) {
       throw new AgentqError("usage", "name the dead letters or pass --all, not both");
     }
+    if (backend.kind === "v1") await backend.failed.retry(name!, failedIds); // It can't, were there none, too.
     const { retried, left } = flags.all === true
       ? await retryAll(backend, name!, context.signal)
       : { retried: await backend.failed.retry(name!, failedIds), left: [] };
@@ -135,6 +136,7 @@ export const prune: Run = (context, [name, ...failedIds], flags) =>
         hint: "Name the dead letters, or prune all of them.",
       });
     }
+    if (backend.kind === "v1") await backend.failed.prune(name!, { failedIds });
     // All or none, as with retry: a name that is mistyped is not one that is gone.
     for (const failedId of new Set(failedIds)) await backend.failed.show(name!, failedId);
     const pruned = await backend.failed.prune(name!, {

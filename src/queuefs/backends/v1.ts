@@ -39,6 +39,7 @@ import {
   refuseLink,
   requireDirectory,
 } from "./v1-directories.ts";
+import { inTurn } from "./v1-turns.ts";
 import { fromV1Payload, inPart, MAX_FILE_BYTES, readJson, toV1Payload } from "./v1-payload.ts";
 
 const LEASE = "v1";
@@ -137,6 +138,10 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
 
   const dequeue = async (name: string, count: number): Promise<Delivery[]> => {
     const queue = await open(name);
+    return count === 0 ? [] : await inTurn(queue.directory, () => take(queue, count));
+  };
+
+  const take = async (queue: V1Queue, count: number): Promise<Delivery[]> => {
     const deliveries: Delivery[] = [];
     // What is claimed has no way back, so what was taken before something failed is handed out.
     const orTaken = async <T>(step: Promise<T>, failed: T): Promise<T> => {
