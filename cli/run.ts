@@ -9,6 +9,7 @@
  */
 import { AgentqError } from "../src/errors.ts";
 import { isHangupDeadly } from "../src/platform/hangup.ts";
+import { submissionInDoubt } from "../src/landing/under-way.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
 import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
@@ -54,6 +55,19 @@ async function help(argv: readonly string[]): Promise<number> {
 
 /** Ended at once, by a second signal. */
 function cutOff(signal: string): AgentqError {
+  const submission = submissionInDoubt();
+  if (submission !== null) {
+    return new AgentqError(
+      "interrupted",
+      `cut off by a second ${signal} while submission ${submission} was being pushed: it may be queued`,
+      {
+        hint:
+          "agentq status tells; submitting the same commit again finds its ticket, or gives it one.",
+        retryable: false,
+        details: { submission },
+      },
+    );
+  }
   return new AgentqError("interrupted", `cut off by a second ${signal}`, {
     hint: "Look at what was done before you run it again; messages it held come back in time.",
     retryable: false,

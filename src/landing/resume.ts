@@ -11,6 +11,7 @@ import { PATIENCE_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, isUnderWay, type SubmissionRecord } from "./submissions.ts";
 import type { SubmitOptions, SubmitRequest, Submitted } from "./submit.ts";
+import { delivering } from "./under-way.ts";
 
 /** How often to look whether another process has got the ticket. */
 const SHARED_POLL_MS = 50;
@@ -172,12 +173,13 @@ export async function deliver(
       record = { ...asAsked(record, request, options), branch: queue.names.branchName, since };
       await learn.change(record);
     } else if (record.since === undefined) await learn.since(queue.names.branchName, since);
+    delivering.add(record.submission);
     const ticket = await enqueue(queue, snapshot, draftOf(record), {
       clock: options.clock,
       objects: options.objects,
       since,
       ...(options.signal && { signal: options.signal }),
-    });
+    }).finally(() => delivering.delete(record.submission));
     await learn.ticket(numberOf(ticket));
     return ticket;
   });

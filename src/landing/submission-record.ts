@@ -14,6 +14,7 @@ import {
 } from "../platform/shapes.ts";
 import type { Claim, Json } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
+import { pushing } from "./under-way.ts";
 
 /** One submission of this machine that has no result yet, as far as is known here. */
 export interface SubmissionRecord {
@@ -110,9 +111,6 @@ export function isOurs(note: Json | null): boolean {
   return found !== null && found.pid === me.pid && found.startTime === me.startTime &&
     found.bootId === me.bootId && found.pidNamespace === me.pidNamespace;
 }
-
-/** Submissions that this process is pushing at this moment, by their ids. */
-export const pushing = new Set<string>();
 
 /** True while the process that recorded a submission may be pushing it still. */
 export function isUnderWay({ submission, by = null }: SubmissionRecord): boolean {

@@ -14,8 +14,9 @@ import { submissionId } from "./participant.ts";
 import { asAsked, asksOtherwise, resume, withdraw } from "./resume.ts";
 import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
-import { owner, pushing } from "./submission-record.ts";
+import { owner } from "./submission-record.ts";
 import { draftOf, isUnderWay, type SubmissionRecord, type Submissions } from "./submissions.ts";
+import { pushing } from "./under-way.ts";
 import type { Json } from "../store/types.ts";
 
 /** What a person asks for. */

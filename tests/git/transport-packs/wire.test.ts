@@ -5,7 +5,6 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { isAgentqError } from "../../../src/errors.ts";
 import { openConfig } from "../../../src/git/config.ts";
-import { checkObjectShape, checkTreeEntryName } from "../../../src/git/fsck-object.ts";
 import { FLUSH, pktLine, pktReader, pktText, sideband } from "../../../src/git/pkt-line.ts";
 import { parseRemoteUrl, redactUrl, resolveRemote } from "../../../src/git/remote.ts";
 import { openRepository } from "../../../src/git/repository.ts";
@@ -215,76 +214,4 @@ test("resolveRemote() gives the urls that git gives", () => {
     (error) => isAgentqError(error, "remote-unknown") && /origin/.test(error.hint),
   );
   assert.equal(resolveRemote(openConfig({ repository: null, env: {} }), "/x").pushUrl, "/x");
-});
-
-test("checkTreeEntryName() refuses what git fsck refuses, in every spelling", () => {
-  const dir = makeRepo();
-  const blob = git(dir, "hash-object", "-w", "--stdin");
-  const bytes = (text: string) => Buffer.from(text).toString("latin1");
-  const names = [
-    ".git",
-    ".GIT",
-    ".Git",
-    "git~1",
-    "GIT~1",
-    ".git ",
-    ".git.",
-    ".git . .",
-    ".g\u200cit",
-    ".git\ufeff",
-    "\u200e.GIT",
-    ".",
-    "..",
-    "a\\.git\\b",
-    "a",
-    ".gitignore",
-    ".github",
-    "git",
-    "git~2",
-    "...",
-    " .git",
-    "ü",
-    "a b",
-    "x.git",
-  ];
-  for (const name of names) {
-    const entry = Buffer.concat([
-      Buffer.from(`100644 ${name}\0`),
-      Buffer.from(blob, "hex"),
-    ]);
-    const tree = tryGit(dir, ["hash-object", "-t", "tree", "--literally", "-w", "--stdin"], {
-      input: entry,
-    }).stdout.trim();
-    const fsck = tryGit(dir, ["fsck", "--strict", "--no-dangling", tree]);
-    const said = new RegExp(`tree ${tree}: has(Dot|Dotdot|Dotgit):`).test(fsck.stderr);
-    assert.equal(
-      checkTreeEntryName(bytes(name)) !== null,
-      said,
-      JSON.stringify(name) + fsck.stderr,
-    );
-    assert.equal(checkObjectShape("tree", entry) !== null, said, name);
-  }
-});
-
-test("checkObjectShape() refuses trees out of order, doubled names and malformed headers", () => {
-  const entry = (mode: string, name: string, byte = 1) =>
-    Buffer.concat([Buffer.from(`${mode} ${name}\0`), Buffer.alloc(20, byte)]);
-  const tree = (...entries: Buffer[]) => checkObjectShape("tree", Buffer.concat(entries));
-  assert.equal(
-    tree(entry("100644", "a"), entry("40000", "b"), entry("100755", "b.x")),
-    "entries out of order",
-  );
-  assert.equal(tree(entry("100644", "a"), entry("100755", "b.x"), entry("40000", "b")), null);
-  assert.equal(tree(entry("100644", "b"), entry("100644", "a")), "entries out of order");
-  assert.equal(tree(entry("100644", "a"), entry("40000", "a")), "the same name twice");
-  assert.equal(tree(entry("100644", "a", 0)), "an entry without an object");
-  assert.equal(tree(entry("120644", "a")), "an unknown mode");
-  assert.equal(tree(Buffer.from("100644 a")), "a malformed entry");
-  const good = `tree ${"a".repeat(40)}\nauthor a <b> 1 +0000\ncommitter a <b> 1 +0000\n\nhi`;
-  assert.equal(checkObjectShape("commit", Buffer.from(good)), null);
-  assert.equal(checkObjectShape("commit", Buffer.from(good.slice(1))), "malformed headers");
-  assert.equal(
-    checkObjectShape("commit", Buffer.from(good.replace("a <b>", "a\0<b>"))),
-    "a NUL in its headers",
-  );
 });
