@@ -1,7 +1,7 @@
 /** Settings of origins and remotes that can't be followed are said to whoever runs agentq. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync } from "node:fs";
+import { chmodSync, cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
@@ -82,3 +82,28 @@ scenario("files for TLS that can't be used are settings to correct, for doctor t
     assert.match(doctor.stdout, new RegExp(`FAIL +origin: ${setting} names `));
   }
 });
+
+scenario(
+  "what an origin that checks objects refuses isn't queued, unless its settings let it be",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    git(origin.dir, "config", "receive.fsckObjects", "true");
+    const sound = agentCommit(a, { "a.txt": "a\n" });
+    const text = git(a.dir, "cat-file", "commit", sound);
+    const path = join(tempDir(), "commit");
+    writeFileSync(path, text.replace(/(author .*) [+-]\d+\n/, "$1 +00\n") + "\n");
+    const bad = git(a.dir, "hash-object", "-t", "commit", "-w", "--literally", path);
+    const submit = ["submit", "--candidate", bad];
+    const { error } = await runJson(a, submit, 2);
+    assert.equal(error.code, "push-refused");
+    assert.ok(error.message.includes(`commit ${bad} has`), error.message);
+    assert.match(error.message, /\(badTimezone\)/);
+    git(origin.dir, "config", "receive.fsck.badTimezone", "sometimes");
+    const unsound = await runJson(a, submit, 2);
+    assert.equal(unsound.error.code, "config-invalid");
+    assert.match(unsound.error.message, /receive\.fsck\.badtimezone is "sometimes"/);
+    git(origin.dir, "config", "receive.fsck.badTimezone", "warn");
+    assert.equal((await runJson(a, submit)).landed, bad);
+  },
+);

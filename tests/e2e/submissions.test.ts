@@ -4,7 +4,8 @@ import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
-import { makeOrigin, type TestOrigin, tipOf } from "./harness/origin.ts";
+import { makeGate } from "./harness/faults.ts";
+import { makeOrigin, setHook, type TestOrigin, tipOf } from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
 
 const away = (origin: TestOrigin) => {
@@ -286,3 +287,32 @@ scenario("a second signal ends it at once, with a word", async () => {
   assert.equal(status, 143);
   assert.match(stderr, /agentq: cut off by a second SIGTERM/);
 });
+
+scenario(
+  "a submit that a second signal cuts off in its push names its submission, which can be told by it",
+  async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    agentCommit(agent, { "a.txt": "a\n" });
+    const gate = makeGate();
+    // The ticket is in the queue by then; the run has no word of it yet.
+    setHook(origin, "post-receive", gate.shell);
+    const submitter = start(agent, ["submit", "--no-wait", "--json"]);
+    await gate.reached();
+    submitter.kill("SIGTERM");
+    const repeat = setInterval(
+      () => submitter.child.exitCode === null && submitter.kill("SIGTERM"),
+      200,
+    );
+    const { status, json } = await submitter.done;
+    clearInterval(repeat);
+    gate.open();
+    assert.deepEqual([status, json.error.code], [143, "interrupted"]);
+    const { submission } = json.error.details;
+    assert.ok(json.error.message.includes(submission), json.error.message);
+    const { pending, submissions } = await runJson(agent, ["status"]);
+    assert.equal(pending, 1);
+    assert.equal(submissions[0].submission, submission);
+    assert.equal((await runJson(agent, ["submit", "--no-wait"])).ticket, 0);
+  },
+);
