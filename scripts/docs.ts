@@ -38,7 +38,9 @@ master: \`backend-denied\` with \`retryable\`). A run that is stopped from outsi
 its output any more, as shells count signals. One
 that had done its work when the signal came tells it and exits as ever; one that can't know says so
 (\`commit-uncertain\`, \`push-unknown\`, \`backend-outcome-unknown\`, exit 2). After \`interrupted\` with
-\`details.ticket\` that ticket is queued and goes on; without, what the command was to change is as it was.
+\`details.ticket\` that ticket is queued and goes on; with \`details.submission\` a second signal cut off the push of that
+submission, which may be queued: \`agentq status\` tells. Else, unless a second signal ended it (the message says so), what
+the command was to change is as it was.
 \`queue work\` says what it did and exits 130, 143 or 129.
 
 | code | exit | worth retrying as it is | what to do |
