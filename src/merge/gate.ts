@@ -17,7 +17,13 @@ import { commitTree, compareMerge, inspectMerge } from "./gate/merge.ts";
 import { forgiveness } from "./gate/forgive.ts";
 import type { Loss } from "./gate/loss.ts";
 import { adviceOn, type LossyMerge, oldestFirst, type StandingLoss } from "./gate/advice.ts";
-import { type MergeCommit, mergeReport, refusalReport, type RefusedMerge } from "./gate/report.ts";
+import {
+  type LaterMerges,
+  type MergeCommit,
+  mergeReport,
+  refusalReport,
+  type RefusedMerge,
+} from "./gate/report.ts";
 import { type CommitGraph, commitGraph } from "./graph.ts";
 import { mergeSteps } from "./merge-commits.ts";
 import { overlay } from "./overlay.ts";
@@ -136,13 +142,14 @@ function* inspectCandidate(
       oid: parent,
       onBranch: isAncestor(db, parent, tip),
     }));
+    const laterMerges: LaterMerges[] = [];
+    for (const commit of later) {
+      if (commit.parentOids.length < 2) continue;
+      laterMerges.push((yield* isPlainMerge(db, graph, commit, options)) ? "plain" : "adapted");
+    }
+    const most = (["adapted", "plain"] as const).find((one) => laterMerges.includes(one));
     bad.push({
-      merge: {
-        oid,
-        isTip: oid === candidate,
-        hasLaterMerges: later.some((commit) => commit.parentOids.length > 1),
-        sides,
-      },
+      merge: { oid, candidate, laterMerges: most ?? "none", sides },
       losses,
     });
   }
@@ -150,7 +157,7 @@ function* inspectCandidate(
   const ordered = oldestFirst(db, bad);
   const advice = yield* adviceOn(
     db,
-    tipTree,
+    candidate,
     ordered.map(({ merge, losses }) => ({ ...merge, losses })),
     lossy,
   );
@@ -165,6 +172,24 @@ function* inspectCandidate(
       advice: advice[i]!,
     })),
   );
+}
+
+/** Whether a merge commit is what merging its parents gives, so that it can be made again. */
+function* isPlainMerge(
+  db: CommitReader,
+  graph: CommitGraph,
+  { oid, parentOids: [ours, theirs, ...more] }: { oid: Oid; parentOids: readonly Oid[] },
+  options: MergeOptions = {},
+): Steps<boolean> {
+  if (ours === undefined || theirs === undefined || more.length > 0) return false;
+  const labels = { ours: "parent1", theirs: "parent2" };
+  const merged = yield* mergeSteps(overlay(db), ours, theirs, {
+    ...options,
+    graph,
+    allowUnrelated: true,
+    labels,
+  });
+  return merged.clean && merged.tree === commitTree(db, oid);
 }
 
 function refuse(

@@ -15,17 +15,18 @@
  */
 import { type CommitReader, isAncestor } from "../../git/history.ts";
 import type { Oid } from "../../git/types.ts";
-import { isDirectory, NOTHING } from "../entry.ts";
-import { dropFlag, moveFile } from "./commands.ts";
+import { isDirectory, NOTHING, sameVersion } from "../entry.ts";
+import { dropFlag, inTop, moveFile, unlessChanged, unlessThere } from "./commands.ts";
 import { draftOf } from "./draft.ts";
 import { holders } from "./holders.ts";
 import type { Loss } from "./loss.ts";
-import type { JudgedLoss } from "./merge.ts";
+import { commitTree, type JudgedLoss } from "./merge.ts";
 import { menders, type Said, type Scope } from "./mend.ts";
 import { renameEdits } from "./rename-edits.ts";
 import { renamesBack } from "./renames-back.ts";
 import { removal } from "./removal.ts";
 import type { Steps } from "../steps.ts";
+import { treePaths } from "../tree-paths.ts";
 
 /** For so many paths of each kind there is advice. */
 const ADVISED = 8;
@@ -52,15 +53,23 @@ export interface LossyMerge {
 
 /**
  * Lines of advice for each of some merge commits, older ones first, to be followed one merge after the other on the
- * tree `tip`.
+ * tree of `candidate`. They stop where a path was changed since the candidate.
  */
 export function* adviceOn(
   db: CommitReader,
-  tip: Oid,
+  candidate: Oid,
   merges: readonly Merge[],
   lossy: readonly LossyMerge[],
 ): Steps<string[][]> {
+  const tip = commitTree(db, candidate);
   const draft = draftOf(db, tip);
+  const lookup = treePaths(db);
+  const guard = (path: string): string => {
+    const version = lookup.at(tip, path);
+    // What earlier advice made of a path is no change of anybody's.
+    if (!sameVersion(draft.at(path), version)) return "";
+    return version.mode === 0 ? unlessThere(path) : unlessChanged(candidate, path);
+  };
   const advice: string[][] = [];
   for (const { oid, sides, losses } of merges) {
     /** The merge that lost work at the path, and that a side comes from: the side's change may be that loss. */
@@ -71,7 +80,7 @@ export function* adviceOn(
       )?.oid;
     const parents = sides.map((side) => side.oid);
     advice.push(
-      yield* advise({ db, draft, holders: holders(db, oid, parents) }, losses, cause),
+      yield* advise({ db, draft, guard, holders: holders(db, oid, parents) }, losses, cause),
     );
   }
   return advice;
@@ -120,7 +129,7 @@ function* advise(
   const { moves, files, twins } = renamesBack(draft, back);
   for (const { from, to, parent } of moves) {
     const why = `${label(parent)} renamed it, and what is in it stands under the old name`;
-    add(advice, [why, moveFile(from, to, draft.hasDirectory)]);
+    add(advice, [why, inTop(moveFile(from, to, draft.hasDirectory))]);
     for (const path of isDirectory(draft.at(from).mode) ? draft.below(from) : [from]) {
       const version = draft.at(path);
       draft.put(path, NOTHING);

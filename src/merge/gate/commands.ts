@@ -1,10 +1,24 @@
 /** Commands of git's, as a shell takes them. */
 import { quotePath, shellPath } from "../../git/path-quote.ts";
+import type { Oid } from "../../git/types.ts";
 import { directoryOf, type Version } from "../entry.ts";
 
 /** A path for git's command line: what git would take for a pattern is marked as a name. */
 export const pathspec = (path: string): string =>
   shellPath(/^:|[*?[\\]/.test(path) ? `:(literal)${path}` : path);
+
+/** The same, whatever directory the command is given in. */
+export const topPathspec = (path: string): string =>
+  shellPath(/^[^\w.]|[*?[\\]/.test(path) ? `:(top,literal)${path}` : `:/${path}`);
+
+/** Paths in commands are those of the top directory; whoever follows them may stand below it. */
+export const inTop = (command: string): string =>
+  `cd "$(git rev-parse --show-toplevel)" && ${command}`;
+
+/** Stops a command that would overwrite what was made of a path since `commit`, be it not committed yet. */
+export const unlessChanged = (commit: Oid, path: string): string =>
+  `git diff --quiet ${commit.slice(0, 12)} -- ${pathspec(path)} && `;
+export const unlessThere = (path: string): string => `test ! -e ${shellPath(path)} && `;
 
 /** A path as `--drop` takes it for that path alone: no glob is meant by what stands between double quotes. */
 export function dropFlag(path: string): string {
@@ -72,6 +86,12 @@ export function changeMode(path: string, mode: number): string {
 /** Does again at a path what was done to it between two commits. */
 export const applyChange = (from: string, to: string, path: string): string =>
   `git diff-tree -p -a --full-index ${from} ${to} -- ${pathspec(path)} | git apply --3way`;
+
+/** Puts what merging gives at a path there. */
+export const takeMerged = (merge: string, path: string): string =>
+  `git checkout "$(git merge-tree --write-tree ${merge}^1 ${merge}^2 | head -n 1)" -- ${
+    pathspec(path)
+  }`;
 
 /** Merges into a file what was made of the object `base` in another one, whatever their names. */
 export const mergeFile = (path: string, base: string, theirs: string): string =>

@@ -9,7 +9,7 @@
  * ```
  */
 import { around } from "./around.ts";
-import { isNameImported } from "./imports.ts";
+import { importedNames, isNameImported } from "./imports.ts";
 import { hasWord, type Layout, type LostHunk, SHOWN_LINES, slice } from "./layout.ts";
 import { isNeeded } from "./undone.ts";
 import { lostLines, shiftedLosses } from "./shifted.ts";
@@ -103,7 +103,9 @@ function lostOf(
   for (let i = hunk.base; i < hunk.base + hunk.baseCount; i++) {
     if (hasWord(base, i) && !own.has(keys.base[i]!)) deleted.push(i);
   }
-  const undone = deleted.filter((i) => back.has(keys.base[i]!) && !isNeeded(layout, i));
+  const undone = deleted.filter((i) =>
+    back.has(keys.base[i]!) && !isNeeded(layout, i) && !isUsed(layout, i)
+  );
   if (undone.length === 0) return [];
   return [{
     first: hunk.theirs + 1,
@@ -113,6 +115,23 @@ function lostOf(
     place,
     isBack: true,
   }];
+}
+
+/**
+ * Whether a line of the base is nothing but a name that is brought in, and the rest of the result uses it more than
+ * the side does: what the merge took from the other side needs it.
+ */
+function isUsed(layout: Layout, line: number): boolean {
+  const { base, keys, words } = layout;
+  const { counts } = mergedOf(layout);
+  const text = slice(base, line, 1);
+  const own = wordCounts(text);
+  const imported = importedNames(text);
+  const names = imported.length > 0 ? imported : own.size === 1 ? [...own.keys()] : [];
+  const key = keys.base[line]!;
+  const elsewhere = (role: "result" | "side", name: string): number =>
+    countOf(words[role], name) - countOf(own, name) * numberOf(counts[role], key);
+  return names.some((name) => elsewhere("result", name) > elsewhere("side", name));
 }
 
 /** Whether the result has a word of the side's line less often than the sides' changes together give. */

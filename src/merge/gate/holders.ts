@@ -20,6 +20,8 @@ export interface Holder {
 
 export interface Holders {
   readonly isOctopus: boolean;
+  /** The merge commit, as git takes it. */
+  readonly merge: string;
   /** The merge commit's tree. */
   readonly tree: Oid;
   /** A side as a sentence begins with it. */
@@ -52,6 +54,7 @@ export function holders(db: CommitReader, merge: Oid, parents: readonly Oid[]): 
 
   return {
     isOctopus,
+    merge: merge.slice(0, 12),
     tree: commitTree(db, merge),
     label(side) {
       if (side === 0) return "Merging";

@@ -2,7 +2,6 @@
 import { Buffer } from "node:buffer";
 import type { CommitReader } from "../../git/history.ts";
 import { shellPath } from "../../git/path-quote.ts";
-import type { ObjectReader } from "../../git/types.ts";
 import { isDirectory, isRegular, sameVersion, type Version } from "../entry.ts";
 import {
   applyChange,
@@ -10,15 +9,16 @@ import {
   changeMode,
   dropFlag,
   inCommit,
+  inTop,
   mergeFile,
-  pathspec,
+  takeMerged,
+  topPathspec,
 } from "./commands.ts";
 import type { Draft } from "./draft.ts";
+import { isAsGiven, isPlain, mergedInto } from "./fitting.ts";
 import type { Holder, Holders } from "./holders.ts";
 import type { Loss } from "./loss.ts";
 import type { JudgedLoss, Scene } from "./merge.ts";
-import { hasNul } from "../similarity.ts";
-import { mergeTexts } from "../text/merge3.ts";
 import type { Steps } from "../steps.ts";
 import { treePaths } from "../tree-paths.ts";
 
@@ -28,6 +28,8 @@ export type Said = [why: string, advice: string];
 export interface Scope {
   readonly db: CommitReader;
   readonly draft: Draft;
+  /** What a command that overwrites a path begins with: it stops where somebody changed it since. */
+  guard(path: string): string;
   readonly holders: Holders;
 }
 
@@ -53,7 +55,7 @@ export interface Menders {
   restore(judged: JudgedLoss, loss: Loss): Steps<Said>;
 }
 
-export function menders({ db, draft, holders }: Scope): Menders {
+export function menders({ db, draft, guard, holders }: Scope): Menders {
   const judge = function* (judged: JudgedLoss): Steps<Loss | null> {
     draft.copyTo(judged.scene.db);
     return yield* judged.again(draft.tree);
@@ -78,7 +80,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
     const diff = old === null || scene.merged.bases.length !== 1 || holders.isOctopus
       ? ""
       : ` (git diff ${short(scene)} ${holder.commit} -- ${
-        [...new Set([old, holder.name])].map(pathspec).join(" ")
+        [...new Set([old, holder.name])].map(topPathspec).join(" ")
       })`;
     return `${file} all that parent ${holder.n} changed in it${diff} is changed there too; ` +
       `git show ${inCommit(holder.commit, holder.name)} has it.`;
@@ -100,7 +102,9 @@ export function menders({ db, draft, holders }: Scope): Menders {
       isOther
         ? "Both sides changed it, and there are no lines to be merged"
         : "What stands there is new",
-      `${drop} keeps what stands there now, ${step.command} puts that of parent ${holder.n} in its place` +
+      `${drop} keeps what stands there now, ${
+        inTop(step.command)
+      } puts that of parent ${holder.n} in its place` +
       (isSettled ? "." : `, with ${drop} too.`),
     ];
   };
@@ -135,7 +139,7 @@ export function menders({ db, draft, holders }: Scope): Menders {
       return edited(side === 0 ? "Merging gives more" : `${holders.label(side)} changed it`);
     }
     const bring = (from: Holder, what: Version): string =>
-      bringFile(from.commit, from.name, path, what, draft.hasDirectory);
+      guard(path) + bringFile(from.commit, from.name, path, what, draft.hasDirectory);
     const whole = {
       why: holder.name !== path
         ? `Parent ${holder.n} has it as ${shellPath(holder.name)}`
@@ -156,7 +160,9 @@ export function menders({ db, draft, holders }: Scope): Menders {
           why: `${parent} changed it, and ${
             deleting[0]!.toLowerCase() + deleting.slice(1)
           } deleted it`,
-          command: `${whole.command} keeps it changed, ${dropFlag(scene.path)} keeps it deleted.`,
+          command: `${inTop(whole.command)} keeps it changed, ${
+            dropFlag(scene.path)
+          } keeps it deleted.`,
           isEither: true,
         };
       }
@@ -171,12 +177,23 @@ export function menders({ db, draft, holders }: Scope): Menders {
     const isText = [now, version].every((one) => isPlain(scene.db, one));
     if (side === 0 || !isText) return { said: yield* either(judged, holder, whole) };
     const reason = isAlone ? "It was changed since" : "Both sides changed it";
-    const merged = mergedInto(scene.db, scene.base, now, version);
-    if (!merged || scene.base.mode === 0) return edited(reason);
+    const merged = scene.base.mode === 0
+      ? null
+      : mergedInto(scene.db, scene.base, now, version, "histogram");
+    if (!merged || !isAsGiven(scene, merged, now)) return edited(reason);
     const has = (one: Version): boolean =>
       Buffer.compare(merged, scene.db.read(one.oid).data) === 0;
     if (has(version)) return whole;
     if (has(now)) return edited(reason);
+    const inGit = mergedInto(scene.db, scene.base, now, version);
+    if (!inGit) {
+      const { expected } = scene;
+      const isGiven = path === scene.path && !scene.conflicted && !holders.isOctopus &&
+        isRegular(expected.mode) && has(expected);
+      if (!isGiven) return edited(reason);
+      const command = guard(path) + takeMerged(holders.merge, path);
+      return { why: `${reason}, take what merging gives`, command, path, version: expected };
+    }
     const isPatch = path === scene.path && holder.name === path && !holders.isOctopus &&
       scene.merged.bases.length === 1 &&
       sameVersion(treePaths(scene.db).at(scene.merged.baseTree, path), scene.base);
@@ -202,7 +219,9 @@ export function menders({ db, draft, holders }: Scope): Menders {
       let why = "";
       let loss = first;
       const said = ([reason, what]: Said): Said =>
-        commands.length === 0 ? [reason, what] : [why, `${commands.join(" && ")}; then ${what}`];
+        commands.length === 0
+          ? [reason, what]
+          : [why, `${inTop(commands.join(" && "))}; then ${what}`];
       while (commands.length < STEPS) {
         const start = draft.tree;
         const step = yield* next(judged, loss);
@@ -219,33 +238,10 @@ export function menders({ db, draft, holders }: Scope): Menders {
         if (left === null || left.kind === "back" || left.kind === "markers") break;
         loss = left;
       }
-      return [why, commands.join(" && ")];
+      return [why, inTop(commands.join(" && "))];
     },
   };
 }
 
 /** The commit where the sides part. */
 const short = ({ merged }: Scene): string => merged.bases[0]!.slice(0, 12);
-
-/** Whether it is a file that is merged by lines just as it is. */
-const isPlain = (db: ObjectReader, { mode, oid }: Version): boolean =>
-  isRegular(mode) && !hasNul(db.read(oid).data);
-
-/** What both made of the base, where that fits together; null too for what has no lines. */
-export function mergedInto(
-  db: ObjectReader,
-  base: Version,
-  ours: Version,
-  theirs: Version,
-): Uint8Array | null {
-  if (![ours, theirs, ...base.mode === 0 ? [] : [base]].every((one) => isPlain(db, one))) {
-    return null;
-  }
-  const [old, one, two] = [base, ours, theirs].map(({ mode, oid }) =>
-    mode === 0 ? new Uint8Array(0) : db.read(oid).data
-  ) as [Uint8Array, Uint8Array, Uint8Array];
-  const { data, conflicts } = mergeTexts(old, one, two, {
-    labels: { ours: "", base: "", theirs: "" },
-  });
-  return conflicts === 0 ? data : null;
-}

@@ -2,20 +2,22 @@
 import { Buffer } from "node:buffer";
 import { shellPath } from "../../git/path-quote.ts";
 import { NOTHING } from "../entry.ts";
-import { dropFlag, mergeFile, removeFile } from "./commands.ts";
+import { dropFlag, inTop, mergeFile, removeFile } from "./commands.ts";
 import type { Side } from "../entry.ts";
 import type { JudgedLoss } from "./merge.ts";
-import { mergedInto, type Said, type Scope } from "./mend.ts";
+import { mergedInto } from "./fitting.ts";
+import type { Said, Scope } from "./mend.ts";
 
 /** `twin` is the name that the side gave the file, if one was found. */
 export function removal(
-  { db, draft, holders }: Scope,
+  { db, draft, guard, holders }: Scope,
   { path, scene }: JudgedLoss,
   side: 0 | Side,
   twin: string | undefined,
 ): Said {
   const now = draft.at(path);
-  const command = removeFile(path);
+  const stop = guard(path);
+  const command = inTop(stop + removeFile(path));
   const label = holders.label(side);
   const isOld = now.oid === scene.base.oid;
   if (twin !== undefined && draft.at(twin).mode !== 0) {
@@ -31,7 +33,8 @@ export function removal(
     }
     if (merged && db.has(scene.base.oid)) {
       draft.put(twin, { mode: there.mode, oid: draft.write(merged) });
-      return [why, `${mergeFile(twin, scene.base.oid, `HEAD:${shellPath(path)}`)} && ${command}`];
+      const file = mergeFile(twin, scene.base.oid, `HEAD:${shellPath(path)}`);
+      return [why, inTop(`${stop}${file} && ${removeFile(path)}`)];
     }
     const diff = `git diff ${scene.base.oid.slice(0, 12)} HEAD:${shellPath(path)}`;
     return [

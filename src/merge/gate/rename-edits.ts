@@ -5,14 +5,15 @@
 import { Buffer } from "node:buffer";
 import { shellPath } from "../../git/path-quote.ts";
 import { isRegular, sameVersion } from "../entry.ts";
-import { bringFile, changeMode, inCommit, mergeFile } from "./commands.ts";
-import { mergedInto, type Said, type Scope } from "./mend.ts";
+import { bringFile, changeMode, inCommit, inTop, mergeFile } from "./commands.ts";
+import { mergedInto } from "./fitting.ts";
+import type { Said, Scope } from "./mend.ts";
 import type { FileMove } from "./renames-back.ts";
 import { treePaths } from "../tree-paths.ts";
 
 /** Advice for a file that the draft has moved already; null where nothing is missing in it. */
 export function renameEdits(
-  { db, draft, holders }: Scope,
+  { db, draft, guard, holders }: Scope,
   { to, parent, scene }: FileMove,
 ): Said | null {
   const { base } = scene;
@@ -24,8 +25,12 @@ export function renameEdits(
   if (!holder || sameVersion(side, now) || sameVersion(side, base)) return null;
   const why = `Parent ${holder.n} changed it too`;
   const take = (): Said => {
+    const stop = guard(to);
     draft.put(to, side);
-    return [why, bringFile(holder.commit, holder.name, to, side, draft.hasDirectory)];
+    return [
+      why,
+      inTop(stop + bringFile(holder.commit, holder.name, to, side, draft.hasDirectory)),
+    ];
   };
   if (sameVersion(now, base)) return take();
   const commands: string[] = [];
@@ -52,5 +57,5 @@ export function renameEdits(
   }
   if (commands.length === 0) return null;
   draft.put(to, { mode, oid });
-  return [why, commands.join(" && ")];
+  return [why, inTop(commands.join(" && "))];
 }

@@ -13,6 +13,8 @@ const SHOWN = 50;
 const QUOTED_OF_PATH = 5;
 const QUOTED = 40;
 const WIDTH = 120;
+/** Commands that stop where they would overwrite something. */
+const STOPS = /(?:git diff --quiet [0-9a-f]+ --|test ! -e) /;
 
 /** The merge with the branch has conflicts. */
 export function mergeReport(merge: MergeResult): string {
@@ -37,13 +39,14 @@ export function mergeReport(merge: MergeResult): string {
   return lines.join("\n") + "\n";
 }
 
+export type LaterMerges = "none" | "plain" | "adapted";
+
 /** A merge commit of the candidate. */
 export interface MergeCommit {
   readonly oid: Oid;
-  /** Whether it is the candidate itself, and not below it. */
-  readonly isTip: boolean;
-  /** Whether there are merges among the commits after it. */
-  readonly hasLaterMerges: boolean;
+  readonly candidate: Oid;
+  /** The merges among the commits after it: all as merging makes them, or with something adapted in them. */
+  readonly laterMerges: LaterMerges;
   /** Its parents. */
   readonly sides: readonly { readonly oid: Oid; readonly onBranch: boolean }[];
 }
@@ -105,6 +108,12 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
           "nothing that one took out, though it doesn't fit yet; commit it, and adapt in an ordinary commit after it.",
         ]
         : [],
+      ...bad.some(({ advice }) => advice.some((line) => STOPS.test(line)))
+        ? [
+          "A command that stops at `git diff --quiet` or `test ! -e` would overwrite what was made of the path since the",
+          "candidate: commit that, and submit again.",
+        ]
+        : [],
       "If the loss is meant, say so: submit with --drop PATH for each path (globs allowed).",
     );
   }
@@ -113,12 +122,16 @@ export function refusalReport(bad: readonly RefusedMerge[]): string {
   return lines.join("\n") + "\n";
 }
 
-/** The commands that make a merge commit again, and move the branch there. */
-function remake(merge: MergeCommit): string[] {
-  const at = short(merge.oid);
-  const others = merge.sides.slice(1)
-    .map((_, i) => `git merge --no-ff --no-edit ${at}^${i + 2}`);
+/** The commands that make a merge commit again, and bring it to the branch with whatever was committed since. */
+function remake({ oid, candidate, laterMerges, sides }: MergeCommit): string[] {
+  const at = short(oid);
+  const others = sides.slice(1).map((_, i) => `git merge --no-ff --no-edit ${at}^${i + 2}`);
   const isOctopus = others.length > 1;
+  // What a merge commit adapted is in nothing but itself: made again, it would be without it.
+  const onTop = `fix=$(git commit-tree -p ${at} -m 'What the merge ${at} lost' 'HEAD^{tree}') && ` +
+    `git checkout BRANCH && git cherry-pick "$fix"`;
+  const since = `test -z "$(git rev-list --merges ${short(candidate)}..BRANCH)"`;
+  const rebase = `git rebase ${laterMerges === "none" ? "" : "-r "}--onto HEAD ${at} BRANCH`;
   return [
     `  Or see what merging gives${isOctopus ? ", one parent after the other" : ""}: ` +
     `git checkout --detach ${at}^1 && ${others.join(" && ")}`,
@@ -126,11 +139,15 @@ function remake(merge: MergeCommit): string[] {
       ? ["  (Where one stops at a conflict, settle and commit it, and go on with the next.)"]
       : [],
     `  To go on from there, settle and commit it, take over what else the refused merge made (git diff HEAD ${at}),`,
-    `  commit that too, then: ${
-      merge.isTip
-        ? "git checkout -B BRANCH"
-        : `git rebase ${merge.hasLaterMerges ? "-r " : ""}--onto HEAD ${at} BRANCH`
-    }`,
+    ...laterMerges === "adapted"
+      ? [
+        "  commit that too. A merge after it adapted something, which would be gone from one made again: put the difference",
+        `  on top: ${onTop}`,
+      ]
+      : [
+        `  commit that too, then: ${since} && ${rebase}`,
+        `  Where that stops, BRANCH has merges made since: put the difference on top: ${onTop}`,
+      ],
   ];
 }
 

@@ -94,6 +94,18 @@ describe("a line that one side took out, and put others in", () => {
       passes(texts, texts[1].replace('"end"', '"his"'));
     }
   });
+  test("may be a name that is used again", () => {
+    const file = (names: string, icon: string, end = "end"): string =>
+      `import {\n${names}  Cross,\n} from "icons";\n` + within(`show(${icon}, "as");\n`) +
+      `log("${end}");\n`;
+    const texts: Texts = [
+      file("  CheckCircle,\n", "pick(CheckCircle, Cross)"),
+      file("  Check,\n", "Check"),
+      file("  CheckCircle,\n", "pick(CheckCircle, done, Cross)", "his"),
+    ];
+    passes(texts, file("  CheckCircle,\n  Check,\n", "pick(done, CheckCircle, Check)", "his"));
+    refused(texts, file("  CheckCircle,\n  Check,\n", "pick(done, Check)", "his"), /CheckCircle/);
+  });
   test("may be needed by the other side", () => {
     const texts: Texts = [
       body("import audit\nimport old\n" + load + last),

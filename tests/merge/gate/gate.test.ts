@@ -76,7 +76,7 @@ describe("the gate refuses", () => {
     assert.deepEqual(verdict.files, ["added.ts", "both.ts", "old.ts", "theirs.ts"]);
     assert.match(verdict.report, /--drop PATH/);
     for (const name of ["added", "theirs"]) {
-      const line = `take it whole: git checkout [0-9a-f]{12}\\^2 -- ${name}\\.ts$`;
+      const line = `take it whole: cd .* && git checkout [0-9a-f]{12}\\^2 -- ${name}\\.ts$`;
       assert.match(verdict.report, new RegExp(line, "m"));
     }
     assert.match(verdict.report, /git rm -r -- old\.ts$/m);
