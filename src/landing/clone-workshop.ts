@@ -171,7 +171,7 @@ export function createCloneWorkshop(
   /** What goes wrong in a clone that somebody has removed says nothing about the ticket. */
   async function whileItStands<T>(work: Promise<T>): Promise<T> {
     return await work.catch((error) => {
-      assertStands(repository.commonDir);
+      assertStands(repository);
       throw error;
     });
   }
@@ -244,7 +244,7 @@ export function createCloneWorkshop(
         run: runCommand,
         ...(options.onOutput && { onOutput: options.onOutput }),
       }) satisfies Verified | Refusal;
-      assertStands(repository.commonDir);
+      assertStands(repository);
       return result;
     } catch (error) {
       const why = unstartableSandbox(pins.sandbox, error);
@@ -261,11 +261,13 @@ function treeOf(objects: ObjectReader, commit: Oid): Oid {
 }
 
 /** Checks that ran while somebody removed the clone, and their worktree with it, say nothing. */
-function assertStands(clone: string): void {
-  if (existsSync(join(clone, "HEAD"))) return;
-  throw new AgentqError("io-error", `${clone} was removed while a ticket was being landed in it`, {
+function assertStands({ gitDir, commonDir }: Repository): void {
+  // A worktree may go by itself.
+  const gone = [commonDir, gitDir].find((path) => !existsSync(join(path, "HEAD")));
+  if (gone === undefined) return;
+  throw new AgentqError("io-error", `${gone} was removed while a ticket was being landed in it`, {
     hint: "Leave the clone in place until its agentq has ended.",
-    details: { path: clone },
+    details: { path: gone },
   });
 }
 

@@ -52,7 +52,7 @@ interface Bounds {
 }
 
 /** For so long, in milliseconds, a ticket must be missing from the queue to be lost. */
-const MISSING_MS = 15_000;
+const MISSING_MS = 10_000;
 
 /** What one look at the queue came to. */
 type Turn = Stop | { readonly why: "not-now"; readonly because: string };
@@ -239,8 +239,10 @@ export async function waitForTicket(
       if (ticket <= numberOf(snapshot.queue)) missingSince = null;
       else {
         missingSince ??= clock.monotonic();
-        if (clock.monotonic() - missingSince >= MISSING_MS) throw lostTicket(ticket);
-        if (clock.monotonic() >= deadline) return null;
+        const missing = clock.monotonic() - missingSince;
+        const late = clock.monotonic() >= deadline;
+        if (missing >= (late ? MISSING_MS / 2 : MISSING_MS)) throw lostTicket(ticket);
+        if (late) return null;
         snapshot = await next(Math.max(0, deadline - clock.monotonic()), 0);
         continue;
       }

@@ -77,27 +77,34 @@ scenario("what a moved clone kept is its own, whatever is in its old place", asy
   assert.equal(tipOf(origin), candidate);
 });
 
-scenario(
-  "a clone that is deleted under its waiting submit costs nobody else's ticket",
-  async () => {
-    const origin = makeOrigin();
-    const other = makeAgent(origin);
-    agentCommit(other, { "b.txt": "b\n" });
-    await runJson(other, ["pause"]);
-    await runJson(other, ["submit", "--no-wait", "--verify-cmd", "true"]);
-    const agent = makeAgent(origin);
-    agentCommit(agent, { "a.txt": "a\n" });
-    const waiting = start(agent, ["submit", "--json"]);
-    await until("the wait", () => waiting.stderr().includes("paused"));
-    rmSync(agent.dir, { recursive: true });
-    await runJson(other, ["resume"]);
-    const { status, json } = await waiting.done;
-    assert.equal(status, 2);
-    assert.match(json.error.message, /was removed while a ticket was being landed in it/);
-    const landed = await runJson(other, ["submit"]);
-    assert.deepEqual([landed.ticket, landed.outcome], [0, "landed"]);
-  },
-);
+for (const linked of [false, true]) {
+  scenario(
+    `a ${
+      linked ? "worktree" : "clone"
+    } that is deleted under its waiting submit costs nobody else's ticket`,
+    async () => {
+      const origin = makeOrigin();
+      const other = makeAgent(origin);
+      agentCommit(other, { "b.txt": "b\n" });
+      await runJson(other, ["pause"]);
+      await runJson(other, ["submit", "--no-wait", "--verify-cmd", "true"]);
+      const clone = makeAgent(origin);
+      const agent = linked ? { ...clone, dir: join(dirname(clone.dir), "tree") } : clone;
+      if (linked) git(clone.dir, "worktree", "add", "-q", agent.dir, "-b", "work");
+      agentCommit(agent, { "a.txt": "a\n" });
+      const waiting = start(agent, ["submit", "--json"]);
+      await until("the wait", () => waiting.stderr().includes("paused"));
+      if (linked) git(clone.dir, "worktree", "remove", "--force", agent.dir);
+      else rmSync(agent.dir, { recursive: true });
+      await runJson(other, ["resume"]);
+      const { status, json } = await waiting.done;
+      assert.equal(status, 2);
+      assert.match(json.error.message, /was removed while a ticket was being landed in it/);
+      const landed = await runJson(other, ["submit"]);
+      assert.deepEqual([landed.ticket, landed.outcome], [0, "landed"]);
+    },
+  );
+}
 
 scenario("what was kept for a remote goes there under the remote's new name", async () => {
   const origin = makeOrigin();
