@@ -151,7 +151,12 @@ export async function forgetKnown(
   if (submissions.listed() < FORGET_AFTER) return;
   const { names, origin } = session.queue;
   const kept = new Set(keep.map(({ submission }) => submission));
-  const place = { url: origin.url, namespace: names.namespace, branch: names.branchName };
+  const place = {
+    url: origin.url,
+    namespace: names.namespace,
+    branch: names.branchName,
+    isDefault: context.branch === null,
+  };
   const finished = await submissions.list({ before: session.snapshot.next });
   const known: SubmissionRecord[] = [];
   for (const record of finished) {

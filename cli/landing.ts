@@ -29,7 +29,7 @@ export function printableRemote(context: Context): string {
 }
 
 /** The branch that the clone believes to be the remote's HEAD: right, it saves a round trip. */
-function guessedBranch(context: Context): string | null {
+export function guessedBranch(context: Context): string | null {
   if (context.branch !== null) return context.branch;
   try {
     const target = context.repositoryOrNull()?.refs.read(`refs/remotes/${context.remote}/HEAD`)
@@ -78,6 +78,7 @@ export function placeOf(context: Context, url: string, branch: string | null): S
     url,
     namespace: context.namespace,
     branch,
+    isDefault: context.branch === null,
   };
 }
 

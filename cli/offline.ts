@@ -5,7 +5,7 @@ import { keep, type SubmitRequest } from "../src/landing/submit.ts";
 import { createSubmissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
-import { placeOf, warnOfDamaged } from "./landing.ts";
+import { guessedBranch, placeOf, warnOfDamaged } from "./landing.ts";
 
 /** Nobody answered: the origin isn't there, or the way to it is cut. */
 export function isOutOfReach(error: unknown): boolean {
@@ -33,20 +33,30 @@ export async function keepForLater(
   request: SubmitRequest,
   me: string,
   reason: AgentqError,
-  code: number,
+  { code, again }: { readonly code: number; readonly again: boolean },
 ): Promise<number> {
-  const { resolveRemote, redactUrl } = await import("../src/git/remote.ts");
-  const { config, workTree, gitDir } = context.repository();
-  const { pushUrl } = resolveRemote(config, context.remote, workTree ?? gitDir);
-  const place = placeOf(context, redactUrl(pushUrl), context.branch);
+  const { originUrl } = await import("../src/git/origin.ts");
+  const url = originUrl(context.repository(), context.remote);
+  const place = placeOf(context, url, guessedBranch(context));
   const submissions = await createSubmissions(context.stateDirectory);
   const { record, fresh } = await keep(request, place, {
     clock: systemClock,
     me,
     submissions,
+    again,
   });
   warnOfDamaged(context, submissions);
   context.progress.line(`${reason.message}`);
+  const { ticket } = record;
+  if (ticket !== null) {
+    const queued = documentOfQueued(record, ticket, "queued");
+    const commit = request.candidate.slice(0, 12);
+    context.print(
+      queued,
+      () => `${commit} was submitted before, as ticket ${ticket}; --again queues a new one`,
+    );
+    return code;
+  }
   const document = documentOfQueued(record, null, "offline");
   context.print(
     document,

@@ -43,7 +43,10 @@ export async function run(
       if (flags["create-branch"] !== true) await assertSeenBefore(context);
       // Without --no-wait its result was to be waited for, which nobody can.
       const kept = flags["no-wait"] === true ? 0 : 3;
-      return await keepForLater(context, request, me, error as AgentqError, kept);
+      return await keepForLater(context, request, me, error as AgentqError, {
+        code: kept,
+        again: flags.again === true,
+      });
     }
     throw error;
   }

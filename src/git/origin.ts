@@ -1,7 +1,7 @@
 /** The one way to an origin: by the name of a remote, or by url. Each transport is loaded when used. */
 import { type GitConfig, openConfig } from "./config.ts";
 import { promisorOf } from "./missing-blobs.ts";
-import { parseRemoteUrl, redactUrl, resolveRemote } from "./remote.ts";
+import { parseRemoteUrl, redactUrl, type RemoteLocation, resolveRemote } from "./remote.ts";
 import type { Repository } from "./repository.ts";
 import type { Oid, Origin } from "./types.ts";
 
@@ -51,9 +51,7 @@ export async function openOrigin(
   // Reading and writing must meet the same refs: the compare-and-swap rests on what was read there.
   const url = remote.pushUrl;
   const location = parseRemoteUrl(url, base, env);
-  // A relative path alone doesn't tell two origins apart.
-  const isPath = location.kind === "file" && !/^file:/i.test(url);
-  const printable = isPath ? location.path : redactUrl(url);
+  const printable = nameOf(url, location);
   const localHaves = () => repository ? clonesOwnCommits(repository) : [];
   const clone = {
     localHaves,
@@ -100,6 +98,18 @@ export async function openOrigin(
       });
     }
   }
+}
+
+/** An origin's url as it is printed and stored: a path is written out, since a relative one tells none from another. */
+function nameOf(url: string, location: RemoteLocation): string {
+  return location.kind === "file" && !/^file:/i.test(url) ? location.path : redactUrl(url);
+}
+
+/** The `url` that {@link openOrigin} gives an origin, without opening it. */
+export function originUrl(repository: Repository, nameOrUrl: string): string {
+  const base = repository.workTree ?? repository.gitDir;
+  const { pushUrl } = resolveRemote(repository.config, nameOrUrl, base);
+  return nameOf(pushUrl, parseRemoteUrl(pushUrl, base, process.env));
 }
 
 function streamLimits(timeouts: OriginTimeouts = {}) {

@@ -39,6 +39,8 @@ export interface SubmitPlace {
   readonly url: string;
   readonly namespace: string;
   readonly branch: string | null;
+  /** True where nobody named the branch: it is the origin's HEAD. */
+  readonly isDefault?: boolean;
 }
 
 /** @throws `usage` for what no ticket can hold */
@@ -64,10 +66,15 @@ export function newRecord(
   place: SubmitPlace,
   options: { submitter: string; now: number; since?: Oid | null; by?: Json },
 ): SubmissionRecord {
+  const { repository, remote, url, namespace, branch } = place;
   return {
     v: 1,
     submission: submissionId(),
-    ...place,
+    repository,
+    remote,
+    url,
+    namespace,
+    branch,
     candidate: request.candidate,
     submitter: options.submitter,
     submittedAt: Math.floor(options.now),
@@ -305,9 +312,16 @@ const requestOf = ({ candidate, verifyCmd, verifyTimeout, title, drops }: Submis
 export async function keep(
   request: SubmitRequest,
   place: SubmitPlace,
-  options: Pick<SubmitOptions, "clock" | "me" | "submissions">,
+  options: Pick<SubmitOptions, "clock" | "me" | "submissions"> & { readonly again?: boolean },
 ): Promise<Pick<Submitted, "record" | "fresh">> {
   const { submissions, me, clock } = options;
+  if (!options.again) {
+    const all = await submissions.list({ candidate: request.candidate });
+    const queued = all.find((record) =>
+      record.ticket !== null && record.candidate === request.candidate && isSame(record, place)
+    );
+    if (queued) return { record: queued, fresh: false };
+  }
   const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
   for (const record of waiting) {
     if (!isSame(record, place) || record.candidate !== request.candidate || isUnderWay(record)) {
@@ -351,8 +365,9 @@ export function isFromHere(
 /** True when a record is for this queue. */
 export function isForQueue(
   record: SubmissionRecord,
-  place: Pick<SubmitPlace, "url" | "namespace" | "branch">,
+  place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault">,
 ): boolean {
-  return record.url === place.url && record.namespace === place.namespace &&
-    (record.branch === place.branch || record.branch === null || place.branch === null);
+  if (record.url !== place.url || record.namespace !== place.namespace) return false;
+  // Kept for the origin's HEAD, when that wasn't known: no other branch is meant.
+  return record.branch === place.branch || (record.branch === null && place.isDefault === true);
 }

@@ -129,7 +129,7 @@ function failed(
 function environment(ticket: TicketEntry, site: Site): Record<string, string | undefined> {
   const { message } = ticket;
   const unset = Object.keys(process.env)
-    .filter((name) => /^GIT_(?!SSH|ASKPASS)|^AGENTQ_TOKEN$/.test(name));
+    .filter((name) => /^GIT_(?!SSH|ASKPASS)|^AGENTQ_(TOKEN|REMOTE|BACKEND)$/.test(name));
   return {
     // What points git at another repository than the one the checks stand in, and what opens the origin:
     // the checks are the candidate's.

@@ -1,7 +1,8 @@
 /** What this machine keeps or couldn't push: by whom it is delivered, as what, and what is said when it isn't. */
 import assert from "node:assert/strict";
 import { chmodSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
+import { git } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { makeOrigin } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
@@ -130,6 +131,61 @@ scenario("a kept submission is taken back by its id; one with a ticket isn't", a
   assert.equal(error.code, "submission-busy");
   assert.deepEqual(await submissionsOf(agent), [[0, "queued"]]);
 });
+
+scenario("what is kept for one branch goes to no other, each with its own flags", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const candidate = agentCommit(agent, { "a.txt": "a\n" });
+  git(origin.dir, "branch", "rel", "main");
+  git(agent.dir, "fetch", "-q");
+  const back = away(origin);
+  const keep = ["submit", "--no-wait", "--offline"];
+  await runJson(agent, [...keep, "--verify-cmd", "false"]);
+  await runJson(agent, [...keep, "--branch", "rel", "--verify-cmd", "true"]);
+  back();
+  // Who works on the one delivers nothing of the other.
+  await run(agent, ["land", "--branch", "rel"]);
+  const rel = await runJson(agent, ["status", "--branch", "rel"]);
+  assert.deepEqual(rel.tickets.map((one: { candidate: string }) => one.candidate), [candidate]);
+  assert.equal((await runJson(agent, ["status"])).unacked, 0);
+  assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+  assert.equal((await runJson(agent, ["wait", "0"], 1)).reason, "verify command failed");
+});
+
+scenario("a commit that has a ticket is not kept beside it", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  await runJson(agent, ["submit", "--no-wait"]);
+  const back = away(origin);
+  const known = await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  assert.deepEqual([known.ticket, known.outcome], [0, "queued"]);
+  back();
+  assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+  assert.equal((await runJson(agent, ["status"])).next, 0);
+  assert.equal((await runJson(agent, ["status"])).unacked, 1);
+});
+
+for (const spelled of ["plain", "relative", "slash", "dot", "double"]) {
+  scenario(`what is kept for a path is delivered however that is spelled: ${spelled}`, async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    const path = origin.dir;
+    const url = {
+      plain: path,
+      relative: relative(agent.dir, path),
+      slash: `${path}/`,
+      dot: join(path, "..").concat("/./", path.split("/").at(-1)!),
+      double: path.replace(/\/([^/]*)$/, "//$1"),
+    }[spelled]!;
+    git(agent.dir, "remote", "set-url", "origin", url);
+    agentCommit(agent, { "a.txt": "a\n" });
+    const back = away(origin);
+    await runJson(agent, ["submit", "--no-wait", "--offline"]);
+    back();
+    assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+  });
+}
 
 scenario("a damaged submission is named until it is set aside, with its bytes", async () => {
   const origin = makeOrigin();

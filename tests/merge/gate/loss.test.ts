@@ -31,8 +31,9 @@ describe("a file that one side renamed", () => {
     merge(dir, ["-s", "ours"]);
     const verdict = judge(dir);
     assert.ok(!verdict.ok);
-    const shown = /Parent 2 has it as d: git show ([0-9a-f]{12}\^2:d) > dd && git add -f -- dd$/m
-      .exec(verdict.report);
+    const shown =
+      /Parent 2 has it as d: cd .* && git show ([0-9a-f]{12}\^2:d) > dd && git add -f -- dd$/m
+        .exec(verdict.report);
     assert.ok(shown, verdict.report);
     assert.equal(git(dir, "show", shown[1]!), text(HERS).trim());
   });
