@@ -105,10 +105,14 @@ export const FAULTS: Readonly<Record<string, Make>> = {
   gitattributesBlob: (m) => m.withTree(m.entry("40000", ".gitattributes", m.newTree())),
   gitattributesLineLength: (m) => m.withFile(".gitattributes", `${m.salt}\n${"a".repeat(2048)}\n`),
   gitattributesMissing: (m) =>
-    m.withTree(m.entry("160000", ".gitattributes", m.parent.replace(/..$/, "00"))),
+    m.withTree(
+      m.entry("160000", ".gitattributes", m.parent.replace(/.$/, (end) => end === "0" ? "1" : "0")),
+    ),
   gitmodulesBlob: (m) => m.withTree(m.entry("40000", ".gitmodules", m.newTree())),
   gitmodulesMissing: (m) =>
-    m.withTree(m.entry("160000", ".gitmodules", m.parent.replace(/..$/, "00"))),
+    m.withTree(
+      m.entry("160000", ".gitmodules", m.parent.replace(/.$/, (end) => end === "0" ? "1" : "0")),
+    ),
   gitmodulesName: sub("path = x", "../../x"),
   gitmodulesPath: sub("path = -x"),
   gitmodulesSymlink: (m) => m.withFile(".gitmodules", "f", "120000"),
