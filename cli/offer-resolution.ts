@@ -35,6 +35,11 @@ export async function offerResolution(
         `the merge with ${label} is left in progress in ${repository.workTree}: resolve the marked ` +
           `files so that both sides' changes are in them, git add them, git commit, submit again`,
       );
+    } else if (left.reason === "clean" && tip === document.tip) {
+      // The lander met the very same: a submodule that is checked out here, a merge driver of this clone alone.
+      context.progress.line(
+        `the merge with ${label} is clean in this clone, by what only this clone has: git merge ${label}, submit again`,
+      );
     } else if (left.reason === "clean") {
       context.progress.line(`${left.message} Submitting it again.`);
       return true;

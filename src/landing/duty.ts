@@ -157,7 +157,10 @@ function createPatience(
       if (!bearable(error)) throw error;
       failingSince ??= clock.monotonic();
       if (clock.monotonic() - failingSince > UNREACHABLE_MS) throw error;
-      onProgress?.(`the origin can't be reached: ${error.message}; trying again`);
+      const said = error.message.replace(/\.$/, "");
+      // Who answers with a status was reached.
+      const what = typeof error.details?.status === "number" ? "" : "the origin can't be reached: ";
+      onProgress?.(`${what}${said}; trying again`);
       return Math.min(wantedPause(error) ?? 0, MAX_WANTED_MS);
     },
   };

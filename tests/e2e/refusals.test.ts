@@ -399,3 +399,24 @@ scenario("a ticket isn't changed by asking for something else, and that is said"
   const long = await runJson(a, ["pause", "--reason", "x".repeat(5000)], 64);
   assert.match(long.error.message, /longer than 4096 bytes/);
 });
+
+scenario(
+  "a merge that only this clone can make is told as that, and not submitted over and over",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    agentCommit(a, { ".gitattributes": "shared.txt merge=mine\n", "shared.txt": "one\n" });
+    assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+    git(a.dir, "config", "merge.mine.driver", "true");
+    const b = makeAgent(origin);
+    agentCommit(b, { "shared.txt": "two\n" });
+    assert.equal((await runJson(b, ["submit"])).outcome, "landed");
+    agentCommit(a, { "shared.txt": "three\n" });
+    const refused = await run(a, ["submit", "--json"]);
+    assert.equal(refused.status, 1);
+    assert.equal(refused.json.ticket, 2, "one ticket, not several");
+    assert.match(refused.stderr, /is clean in this clone.*: git merge origin\/main, submit again/);
+    git(a.dir, "fetch", "-q");
+    git(a.dir, "merge", "-q", "--no-edit", "origin/main");
+  },
+);

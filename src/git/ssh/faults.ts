@@ -117,7 +117,11 @@ export function notAdmitted(name: string, details: Record<string, unknown>): Age
     ? ` The ssh agent could not be asked: ${JSON.stringify(details.agent)}.`
     : "";
   const tooMany = /too many authentication failures/i.test(String(details.remoteOutput ?? ""));
-  const message = `${name} does not accept any key it was offered.${agent}`;
+  const passed = Array.isArray(details.passedOver) ? details.passedOver.join("; ") : "";
+  const passedOver = passed === "" ? "" : ` Passed over: ${passed}.`;
+  const message = details.offered === 0
+    ? `${name} wants a key, and none could be offered.${passedOver}${agent}`
+    : `${name} does not accept any key it was offered.${passedOver}${agent}`;
   return new AgentqError("auth-required", message, {
     details,
     hint: tooMany
