@@ -31,6 +31,7 @@ import { operationInProgress } from "./operation.ts";
 import { pacer } from "./pacer.ts";
 import { unsafeName, unsafePathError } from "./path-safety.ts";
 import { quotePath } from "./path-quote.ts";
+import type { GitConfig } from "./config.ts";
 import type { Repository } from "./repository.ts";
 import { sparseMatcher } from "./sparse.ts";
 import { fileComparison, uncommittedChanges } from "./status.ts";
@@ -64,6 +65,7 @@ export type NotLeft =
   | "operation in progress"
   | "uncommitted changes"
   | "untracked files"
+  | "content filters"
   | AgentqError["code"];
 
 export type LeaveOutcome =
@@ -181,6 +183,19 @@ async function leave(
     };
     writeJournal(gitDir, journal);
     const writers = makeWriters(repository, workTree, journal.nonce, index.entries, merged.leaves);
+    const filtered = unfiltered(writers.after, plan).filter((path) =>
+      isSmudged(
+        config,
+        conversionFor(writers.after.attributes.of(path), writers.after.settings.eol),
+      )
+    );
+    if (filtered.length > 0) {
+      dropJournal(gitDir);
+      const message = `${
+        naming(filtered)
+      } would need a content filter of this clone, and none is run.`;
+      return refused("content filters", message, filtered);
+    }
     try {
       const stats = await applyChanges(writers.after, plan.changes, pacer());
       const entries = mergedEntries(index, merged.leaves, merge.stages, plan, stats);
@@ -238,6 +253,12 @@ function mergedEntries(
     }
   }
   return entries;
+}
+
+/** What git would pass through a program, and `git add` through its counterpart: as it is, it would be damaged there. */
+function isSmudged(config: GitConfig, { filter }: { readonly filter: string | null }): boolean {
+  return filter !== null &&
+    ["smudge", "process"].some((word) => !!config.get(`filter.${filter}.${word}`));
 }
 
 function unfiltered(writer: FileWriter, plan: MergePlan): string[] {

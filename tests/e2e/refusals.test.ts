@@ -420,3 +420,22 @@ scenario(
     git(a.dir, "merge", "-q", "--no-edit", "origin/main");
   },
 );
+
+scenario("a merge whose files go through a content filter is not left half done", async () => {
+  const origin = makeOrigin();
+  const [a, b] = [makeAgent(origin), makeAgent(origin)];
+  for (const agent of [a, b]) {
+    git(agent.dir, "config", "filter.rot.smudge", "tr a-z n-za-m");
+    git(agent.dir, "config", "filter.rot.clean", "tr a-z n-za-m");
+  }
+  agentCommit(a, { ".gitattributes": "*.sec filter=rot\n", "s.sec": "secret\n", "y": "one\n" });
+  assert.equal((await runJson(a, ["submit"])).outcome, "landed");
+  git(b.dir, "pull", "-q");
+  agentCommit(b, { "s.sec": "other\n", "y": "two\n" });
+  assert.equal((await runJson(b, ["submit"])).outcome, "landed");
+  agentCommit(a, { "y": "three\n" });
+  const refused = await run(a, ["submit", "--json"]);
+  assert.equal(refused.status, 1);
+  assert.match(refused.stderr, /not left in progress here: s\.sec would need a content filter/);
+  assert.equal(git(a.dir, "status", "--short"), "");
+});
