@@ -39,6 +39,16 @@ function commands(backend: string | null) {
   return { run, ok, json, env, more, state };
 }
 
+test("a message whose queue is removed under its handler is said to be gone with it", LONG, () => {
+  const { ok, run, more } = commands(`sqlite:${join(tempDir(), "q.db")}`);
+  ok("create", "jobs");
+  ok("enqueue", "jobs", "x", "--id", "one");
+  const remove = [process.execPath, ...start, "queue", "rm", "jobs", ...more];
+  const { err } = run(["work", "jobs", "--", ...remove]);
+  assert.match(err, /^one: gone with its queue: /m);
+  assert.doesNotMatch(err, /comes back/);
+});
+
 test("a second signal ends a worker at once, with a document that says so", LONG, async () => {
   const { ok, env, more, state } = commands(`sqlite:${join(tempDir(), "q.db")}`);
   ok("create", "jobs");

@@ -11,6 +11,7 @@ import { describe, test } from "node:test";
 import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
 import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
 import type { AgentqError } from "../../src/errors.ts";
+import type { Receipt } from "../../src/queuefs/contract.ts";
 import { sqliteBackend } from "../../src/queuefs/backends/sqlite/backend.ts";
 import { workerOwner } from "../../src/queuefs/owner.ts";
 import { tempDir } from "../helpers/git.ts";
@@ -328,7 +329,6 @@ describe("a Redis key space of OpenViking", () => {
     const others: [string, string, string[]][] = [
       ["pending", "a list", ["set", "x"]],
       ["processing", "a sorted set", ["lpush", "x"]],
-      ["msg:one", "a string", ["sadd", "x"]],
       ["agentq:deliveries", "a hash", ["set", "x"]],
     ];
     for (const [part] of others) other.enqueue(server, part.replace(":", "-"), "one", "1");
@@ -359,13 +359,156 @@ describe("a Redis key space of OpenViking", () => {
     ]);
     assert.deepEqual([...counts], [
       ["agentq-deliveries", { pending: 1, processing: 0 }],
-      // Taken before its payload was met: it comes back as any that is taken unheard.
-      ["msg-one", { pending: 0, processing: 1 }],
     ]);
     server.cli("set", `${base}names`, "x");
     await assert.rejects(backend.list(), {
       message: /the names of the queues: the key .* is a string, not a set$/,
     });
+    await backend.close();
+    await server.kill();
+  });
+
+  const ofOtherType = (key: string, type: string) =>
+    `the payload can't be read: the key ${JSON.stringify(key)} is a ${type}, not a string`;
+
+  test("a key of another type in a payload's place goes to the dead letters, and stays", async () => {
+    const { server, backend } = await start();
+    const key = `${base}q:msg:bad`;
+    for (const id of ["one", "bad", "two", "three"]) other.enqueue(server, "q", id, id);
+    const spoil = () => {
+      server.cli("del", key);
+      server.cli("rpush", key, "theirs");
+    };
+    spoil();
+    assert.equal((await backend.messages("q"))[1]?.data, null);
+    const out = await backend.dequeue("q", { ...take, count: 3 });
+    assert.deepEqual(out.map(({ id }) => id), ["one", "two", "three"]);
+    assert.deepEqual(await backend.status("q"), { pending: 0, processing: 3 });
+    assert.equal(server.cli("lrange", key, "0", "-1"), "theirs");
+    const [letter] = await backend.failed.list("q");
+    assert.deepEqual([letter?.id, letter?.reason, letter?.data], [
+      "bad",
+      ofOtherType(key, "list"),
+      null,
+    ]);
+    // In a step: what ends is settled, and the next one behind it is taken.
+    server.cli("rpush", `${base}q:pending`, "bad");
+    assert.equal(await backend.peek("q"), null);
+    other.enqueue(server, "q", "four", "4");
+    const [one, two, three] = out.map(({ id, lease }) => ({ id, lease }));
+    const step = await backend.settleAndDequeue("q", [{ how: "ack", receipt: one! }], take);
+    assert.deepEqual([step.settlements, step.deliveries.map(({ id }) => id)], [["done"], ["four"]]);
+    server.cli("rpush", `${base}q:pending`, "bad");
+    const endings = [
+      { how: "requeue", receipt: two! },
+      { how: "fail", receipt: three!, reason: "no" },
+    ] as const;
+    const second = await backend.settleAndDequeue("q", endings, { ...take, count: 2 });
+    assert.deepEqual([second.settlements, second.deliveries.map(({ id }) => id)], [
+      ["done", "done"],
+      ["two"],
+    ]);
+    // Of one that is out already.
+    const four = step.deliveries[0]!;
+    server.cli("del", `${base}q:msg:four`);
+    server.cli("sadd", `${base}q:msg:four`, "theirs");
+    assert.deepEqual(await backend.fail("q", [four], "no"), ["done"]);
+    assert.equal(server.cli("smembers", `${base}q:msg:four`), "theirs");
+    // It replaces none: all that are to be enqueued, or none.
+    server.cli("rpush", `${base}q:pending`, "bad");
+    const before = contents(server);
+    await assert.rejects(
+      backend.enqueue("q", ["five", "bad"].map((id) => ({ id, data: bytes(id) }))),
+      (error: AgentqError) => error.code === "backend-error" && error.details?.key === key,
+    );
+    assert.deepEqual(contents(server), before);
+    await backend.close();
+    await server.kill();
+  });
+
+  /** All keys, each with a digest of what it holds. */
+  const contents = (server: RedisServer) =>
+    server.cli(
+      "eval",
+      `local all = {}
+      for _, key in ipairs(redis.call('KEYS', '*')) do
+        local held = redis.call('DUMP', key)
+        if redis.call('TYPE', key).ok == 'hash' then
+          -- In an order that stays.
+          local fields = {}
+          for _, field in ipairs(redis.call('HKEYS', key)) do
+            fields[#fields + 1] = field .. '=' .. redis.call('HGET', key, field)
+          end
+          table.sort(fields)
+          held = table.concat(fields, ' ')
+        end
+        all[#all + 1] = key .. ' ' .. redis.sha1hex(held)
+      end
+      table.sort(all)
+      return all`,
+      "0",
+    ).split("\n");
+
+  test("what meets a key of another type changes nothing", { timeout: 120_000 }, async () => {
+    const { server, backend } = await start();
+    const refused = new Map<string, string[]>();
+    type Operation = (queue: string, receipt: Receipt) => Promise<unknown>;
+    const step = (how: "ack" | "requeue" | "release"): Operation => (queue, receipt) =>
+      backend.settleAndDequeue(queue, [{ how, receipt }], take);
+    const operations: Record<string, Operation> = {
+      add: (queue) => backend.enqueue(queue, [{ data: bytes("x") }]),
+      replace: (queue) => backend.enqueue(queue, [{ id: "c", data: bytes("x") }]),
+      dequeue: (queue) => backend.dequeue(queue, { ...take, count: 2 }),
+      ack: (queue, receipt) => backend.ack(queue, [receipt]),
+      "ack-step": step("ack"),
+      "requeue-step": step("requeue"),
+      "release-step": step("release"),
+      "fail-step": (queue, receipt) =>
+        backend.settleAndDequeue(queue, [{ how: "fail", receipt, reason: "no" }], take),
+      requeue: (queue, receipt) => backend.requeue(queue, [receipt]),
+      release: (queue, receipt) => backend.requeue(queue, [receipt], { counted: false }),
+      fail: (queue, receipt) => backend.fail(queue, [receipt], "no"),
+      renew: (queue, receipt) => backend.renew(queue, [receipt], 60_000),
+      recover: (queue) => backend.recover(queue, { staleMs: 0 }),
+      retry: (queue) => backend.failed.retry(queue, ["a"]),
+      prune: (queue) => backend.failed.prune(queue),
+      clear: (queue) => backend.clear(queue),
+      remove: (queue) => backend.remove(queue.split("/")[0]!),
+      create: (queue) => backend.create(queue),
+    };
+    const parts = ["meta", "pending", "processing"];
+    for (const part of ["deliveries", "held", "failed", "failed:data", "failed:order"]) {
+      parts.push(`agentq:${part}`);
+    }
+    for (const [name, operation] of Object.entries(operations)) {
+      for (const part of parts) {
+        const top = `${name}-${part.replaceAll(":", "-")}`;
+        const queue = `${top}/below`;
+        for (const each of [top, queue]) await backend.create(each);
+        await backend.enqueue(top, [{ data: bytes("top") }]);
+        await backend.enqueue(queue, ["a", "b", "c"].map((id) => ({ id, data: bytes(id) })));
+        const [a, b] = await backend.dequeue(queue, { ...take, count: 2 });
+        await backend.fail(queue, [a!], "no");
+        const key = `${base}${queue}:${part}`;
+        server.cli("set", key, "theirs");
+        if (name === "create") server.cli("srem", `${base}names`, queue);
+        const before = contents(server);
+        try {
+          await operation(queue, { id: b!.id, lease: b!.lease });
+        } catch (error) {
+          assert.deepEqual([(error as AgentqError).code, (error as AgentqError).details?.key], [
+            "backend-error",
+            key,
+          ], `${name}, ${part}: ${error}`);
+          assert.deepEqual(contents(server), before, `${name}, ${part}`);
+          refused.set(part, [...refused.get(part) ?? [], name]);
+        }
+        server.cli("flushdb");
+      }
+    }
+    for (const part of parts) assert.ok(refused.has(part), part);
+    assert.deepEqual(refused.get("meta"), ["add", "replace", "create"]);
+    assert.ok(refused.get("agentq:held")!.includes("ack"));
     await backend.close();
     await server.kill();
   });

@@ -232,6 +232,18 @@ describe("startWorker()", () => {
     assert.equal(letter!.attempts, 3);
   });
 
+  test("one that was only put back isn't said to have lost its worker", async () => {
+    const backend = await filled("back");
+    const [taken] = await backend.dequeue("q", { owner: workerOwner(), leaseMs: 60_000 });
+    await backend.requeue("q", [taken!]);
+    await startWorker(backend, "q", () => {}, { ...FAST, maxAttempts: 1, untilEmpty: true }).done;
+    const [letter] = await backend.failed.list("q");
+    assert.equal(
+      letter!.reason,
+      "given up after 1 attempt: each time it was put back, or its worker ended or lost it",
+    );
+  });
+
   test("an ack that fails is tried again; one that stays failing leaves the message unacknowledged", async () => {
     const backend = await filled("a");
     let failures = 2;

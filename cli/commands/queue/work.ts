@@ -93,7 +93,13 @@ function report(context: Context, event: WorkerEvent): void {
         `the backend answers again, after ${(event.afterMs / 1000).toFixed(1)} s`,
       );
     case "unsettled":
-      return progress.line(`${event.id}: comes back when its lease runs out: ${said(event.error)}`);
+      return progress.line(
+        `${event.id}: ${
+          isAgentqError(event.error, "queue-not-found")
+            ? "gone with its queue"
+            : "comes back when its lease runs out"
+        }: ${said(event.error)}`,
+      );
     case "error":
       return progress.line(said(event.error));
     default:

@@ -115,7 +115,9 @@ export function createHands(options: HandsOptions): Hands {
       const { attempts } = delivery;
       return await giveUp(
         one,
-        `given up after ${attempts} attempts: each time its worker ended or lost it`,
+        `given up after ${attempts} attempt${
+          attempts === 1 ? "" : "s"
+        }: each time it was put back, or its worker ended or lost it`,
         true,
       );
     }

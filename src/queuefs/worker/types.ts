@@ -32,7 +32,7 @@ export type WorkerEvent =
   | { readonly type: "lost"; readonly id: string }
   | { readonly type: "released"; readonly id: string }
   | { readonly type: "recovered"; readonly recovered: Recovered }
-  /** What became of it can't be told to the backend: it comes back when its lease runs out. */
+  /** What became of it can't be told to the backend: it comes back when its lease runs out, unless it went with its queue. */
   | { readonly type: "unsettled"; readonly id: string; readonly error: unknown }
   /** The backend fails in a way that may pass: told once, and tried again until `back`. */
   | { readonly type: "away"; readonly error: AgentqError }

@@ -256,6 +256,13 @@ export function isWrongType(error: unknown): boolean {
 /** What servers call types, in words. */
 const TYPES: Readonly<Record<string, string>> = { zset: "sorted set" };
 
+/** A key and its type in words; `is`: "" where that isn't known. */
+export function ofOtherType(key: string, wanted: string, is: string): string {
+  const type = TYPES[wanted] ?? wanted;
+  const found = is === "" ? `is no ${type}` : `is a ${TYPES[is] ?? is}, not a ${type}`;
+  return `the key ${quoted(key)} ${found}`;
+}
+
 /** Something else stands where a queue keeps its own. `queue`: "" where it is the list of all queues. */
 export function foreignKey(
   label: string,
@@ -263,9 +270,7 @@ export function foreignKey(
   cause?: unknown,
 ): AgentqError {
   const whose = queue === "" ? "the names of the queues" : `the queue ${quoted(queue)}`;
-  const type = TYPES[wanted] ?? wanted;
-  const found = is === "" ? `is no ${type}` : `is a ${TYPES[is] ?? is}, not a ${type}`;
-  return new AgentqError("backend-error", `${label}: ${whose}: the key ${quoted(key)} ${found}`, {
+  return new AgentqError("backend-error", `${label}: ${whose}: ${ofOtherType(key, wanted, is)}`, {
     cause,
     hint:
       "Another program made it: move the key away (RENAME), or remove it where nobody needs it (DEL).",

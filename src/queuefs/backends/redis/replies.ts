@@ -6,6 +6,7 @@ import { callerPrefix } from "../../owner.ts";
 import { decodeEnvelope, textOf } from "../../payload.ts";
 import type { Argument } from "./call.ts";
 import type { Reply } from "./connection.ts";
+import { ofOtherType } from "./faults.ts";
 
 export interface Unreadable {
   readonly receipt: Receipt;
@@ -21,12 +22,18 @@ export function read(
   for (const [idBytes, payload, number, attempts] of groups(taken, 4)) {
     const id = text(idBytes);
     const lease = `${text(number)}.${owner}`;
-    const decoded = decodeEnvelope(payload as Uint8Array | null);
+    const decoded = Array.isArray(payload)
+      ? { problem: foreignPayload(payload) }
+      : decodeEnvelope(payload as Uint8Array | null);
     if ("data" in decoded) {
       deliveries.push({ id, data: decoded.data, lease, attempts: Number(attempts) });
     } else unreadable.push({ receipt: { id, lease }, problem: decoded.problem });
   }
   return { deliveries, unreadable };
+}
+
+function foreignPayload([key, type]: Reply[]): string {
+  return `the payload can't be read: ${ofOtherType(text(key), "string", text(type))}`;
 }
 
 export const OUTCOMES: readonly Settlement[] = ["stale", "done", "superseded"];

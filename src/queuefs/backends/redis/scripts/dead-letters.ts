@@ -54,6 +54,8 @@ for i = 2, #ARGV, 3 do
     if not (r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)) then
       return { 'foreign', name }
     end
+    -- Fails where it is of another type, while nothing is changed yet.
+    redis.call('GET', messages .. id)
   end
 end
 for i = 2, #ARGV, 3 do

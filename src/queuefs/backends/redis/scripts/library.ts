@@ -120,9 +120,23 @@ local function place_back(ids, members)
   for _, member in ipairs(members) do redis.call('ZREM', processing, member) end
 end
 `,
+  payload_of: `
+-- The payload, false where there is none. Where another program's key of another type stands in its place: false and
+-- {key, type}, for a script that failed here would leave half of what it does done.
+local function payload_of(id)
+  local key = messages .. id
+  local payload = redis.pcall('GET', key)
+  if type(payload) ~= 'table' then return payload end
+  if string.find(payload.err, 'WRONGTYPE', 1, true) then
+    return false, { key, redis.pcall('TYPE', key).ok or '' }
+  end
+  return redis.call('GET', messages .. id)
+end
+`,
   put: `
 -- Makes a message pending at the back, replacing one of its id that is pending. Callers have made sure
--- that no program without leases is processing the id: its ack would take the new payload along.
+-- that no program without leases is processing the id: its ack would take the new payload along; and that what
+-- it replaces is a payload.
 local function put(id, payload)
   local old = redis.call('GET', messages .. id)
   local r = old and record(id)
@@ -171,11 +185,13 @@ end
   fail: `
 -- Moves a message in processing to the dead letters. tried: 0 where this delivery was no attempt.
 local function fail(id, r, reason, at, tried)
-  local older = redis.call('HGET', held, id)
-  bury(id, r.attempts + (tried or 1), reason, older or redis.call('GET', messages .. id), at)
+  local older, payload, foreign = redis.call('HGET', held, id), nil, nil
+  if not older then payload, foreign = payload_of(id) end
+  bury(id, r.attempts + (tried or 1), reason, older or payload, at)
   redis.call('ZREM', processing, id .. '|' .. r.owner)
   redis.call('HDEL', deliveries, id)
-  if older then redis.call('HDEL', held, id) else redis.call('DEL', messages .. id) end
+  if older then redis.call('HDEL', held, id)
+  elseif not foreign then redis.call('DEL', messages .. id) end
   return 1
 end
 `,

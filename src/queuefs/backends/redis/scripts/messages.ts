@@ -30,7 +30,12 @@ for i = 3, #ARGV, 2 do
   if redis.call('EXISTS', messages .. id) == 1 then
     local r = record(id)
     local ours = r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)
-    if not ours and not redis.call('LPOS', pending, id) then refused[#refused + 1] = id end
+    if not ours and not redis.call('LPOS', pending, id) then
+      refused[#refused + 1] = id
+    else
+      -- Fails where it is of another type, while nothing is changed yet.
+      redis.call('GET', messages .. id)
+    end
   end
 end
 if #refused > 0 then return refused end
@@ -67,7 +72,8 @@ while taken < count do
     -- Nor is there one any more, then: another program's doing.
     if r and r.owner == '' then redis.call('HDEL', held, id) end
     answer[taken * 4 + 1] = id
-    answer[taken * 4 + 2] = redis.call('GET', messages .. id)
+    local payload, foreign = payload_of(id)
+    answer[taken * 4 + 2] = foreign or payload
     answer[taken * 4 + 3] = n
     answer[taken * 4 + 4] = attempts
     taken = taken + 1
@@ -82,8 +88,8 @@ end
 `;
 
 /**
- * ARGV queue, count, owner, lease ms. Four values a delivery: id, payload (nil where it is missing: to be
- * failed by the caller), delivery number, attempts.
+ * ARGV queue, count, owner, lease ms. Four values a delivery: id, payload (nil where it is missing,
+ * {key, type} where that key is no string: to be failed by the caller), delivery number, attempts.
  */
 export const DEQUEUE = queueScript(
   "dequeue",

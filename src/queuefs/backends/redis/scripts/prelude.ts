@@ -31,10 +31,13 @@ export function queueScript(
   { readOnly = false, asksItself = false } = {},
 ): Script {
   const first = asksItself ? "" : REQUIRE;
-  const source = `${libraryFor(first + body)}${first}${body}`.replace(/^\s*--.*\n/gm, "");
+  const plainly = (text: string) => text.replace(/^\s*--.*\n/gm, "");
+  const [library, own] = [plainly(libraryFor(first + body)), plainly(body)];
   const keys = (Object.keys(VARIABLES) as (keyof RedisKeys)[]).filter((key) =>
-    uses(source, VARIABLES[key])
+    uses(library + first + own, VARIABLES[key])
   );
+  const types = readOnly ? "" : keys.map((key) => TYPE_ASKED[key] ?? "").join("");
+  const source = `${library}${first}${types}${own}`;
   const heads = keys.map((key) => VARIABLES[key]);
   const head = `local ${heads.join(", ")} = ${keys.map((_, i) => `KEYS[${i + 1}]`).join(", ")}\n`;
   return { ...plain(name, `${head}${permissions(source, keys.length)}${source}`, readOnly), keys };
@@ -89,6 +92,21 @@ const VARIABLES: Record<keyof RedisKeys, string> = {
   failed: "failed",
   failedData: "failed_data",
   failedOrder: "failed_order",
+};
+
+/**
+ * Each fails where its key is of another type. Asked before a script changes anything: one that fails in its middle
+ * leaves done what it did.
+ */
+const TYPE_ASKED: Partial<Record<keyof RedisKeys, string>> = {
+  meta: "redis.call('HEXISTS', meta, '')\n",
+  pending: "redis.call('LLEN', pending)\n",
+  processing: "redis.call('ZCARD', processing)\n",
+  deliveries: "redis.call('HEXISTS', deliveries, '')\n",
+  held: "redis.call('HEXISTS', held, '')\n",
+  failed: "redis.call('HEXISTS', failed, '')\n",
+  failedData: "redis.call('HEXISTS', failed_data, '')\n",
+  failedOrder: "redis.call('ZCARD', failed_order)\n",
 };
 
 function uses(source: string, word: string): boolean {

@@ -6,6 +6,8 @@ import { queueScript, script } from "./prelude.ts";
 export const CREATE = script(
   "create",
   `
+-- Fails where it is no hash, before the name is there.
+redis.call('HEXISTS', KEYS[2], '')
 if redis.call('SADD', KEYS[1], ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], 'created_at', ARGV[2], 'last_updated', ARGV[2])
 return 1
@@ -16,7 +18,7 @@ return 1
 export const REMOVE = script(
   "remove",
   `
-local removed, tree = {}, ARGV[1] .. '/'
+local removed, keys, tree = {}, {}, ARGV[1] .. '/'
 local function delete_all(list)
   for from = 1, #list, 1000 do
     redis.call('UNLINK', unpack(list, from, math.min(from + 999, #list)))
@@ -24,7 +26,7 @@ local function delete_all(list)
 end
 for _, queue in ipairs(redis.call('SMEMBERS', KEYS[2])) do
   if queue == ARGV[1] or string.sub(queue, 1, string.len(tree)) == tree then
-    local own, keys = KEYS[1] .. queue .. ':', {}
+    local own = KEYS[1] .. queue .. ':'
     for _, id in ipairs(redis.call('LRANGE', own .. 'pending', 0, -1)) do
       keys[#keys + 1] = own .. 'msg:' .. id
     end
@@ -35,11 +37,12 @@ for _, queue in ipairs(redis.call('SMEMBERS', KEYS[2])) do
                             'agentq:failed', 'agentq:failed:data', 'agentq:failed:order' }) do
       keys[#keys + 1] = own .. name
     end
-    delete_all(keys)
-    redis.call('SREM', KEYS[2], queue)
     removed[#removed + 1] = queue
   end
 end
+-- Once all of them could be read.
+delete_all(keys)
+for _, queue in ipairs(removed) do redis.call('SREM', KEYS[2], queue) end
 -- Changes nothing, which a replica refuses: it may be behind.
 if #removed == 0 then redis.call('SREM', KEYS[2], ARGV[1]) end
 return removed
@@ -234,11 +237,12 @@ end
 for _, member in ipairs(redis.call('ZRANGE', processing, 0, -1)) do
   local id = string.match(member, '^([^|]*)')
   local r = record(id)
-  local payload = redis.call('HGET', held, id) or redis.call('GET', messages .. id)
+  local payload = redis.call('HGET', held, id) or payload_of(id)
   add(id, payload, r and r.order or '0', 'processing')
 end
 for _, id in ipairs(redis.call('LRANGE', pending, 0, -1)) do
-  add(id, redis.call('GET', messages .. id), '0', 'pending')
+  local payload = payload_of(id)
+  add(id, payload, '0', 'pending')
 end
 if #answer == 1 then answer[1] = server_role(ARGV[2]) end
 return answer
@@ -255,7 +259,7 @@ while true do
   local id = redis.call('LINDEX', pending, place)
   if not id then return { server_role(ARGV[3]) } end
   if redis.call('HEXISTS', held, id) == 0 then
-    local payload = redis.call('GET', messages .. id)
+    local payload = payload_of(id)
     if payload then return { place, id, payload } end
   end
   place = place + 1
