@@ -56,6 +56,13 @@ export function violations(): string[] {
       if (to === null || to === from) continue;
       if (!MAY_IMPORT[from]?.includes(to)) found.push(`${name}: ${from} may not import ${to}`);
     }
+    // These take milliseconds to load, which every command would pay.
+    const heavy = /^import (?!type\b)[^;]*from "(node:(?:stream|child_process))";/m.exec(text);
+    if (heavy && from !== "cli") {
+      found.push(
+        `${name}: loads ${heavy[1]} at start, which src/platform/builtins.ts doesn't`,
+      );
+    }
     const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, "");
     if (from !== "platform" && /\b(?:Bun|Deno)\.\w/.test(code)) {
       found.push(`${name}: uses a runtime's own API`);

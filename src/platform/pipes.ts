@@ -7,10 +7,9 @@
  * Where no FIFO can be made (no such program, a file system that has none) sockets have to do.
  */
 import { closeSync, constants, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Readable } from "node:stream";
-import { nodeChildProcess } from "./builtins.ts";
+import type { Readable } from "node:stream";
+import { nodeChildProcess, nodeOs, nodeStream } from "./builtins.ts";
 
 /** Both ends of a pipe, as file descriptors. `read` doesn't block, `write` does. */
 export interface Pipe {
@@ -48,7 +47,7 @@ export function openPipe(): Pipe | null {
 }
 
 function makePipes(count: number): Pipe[] {
-  const directory = mkdtempSync(join(tmpdir(), PREFIX));
+  const directory = mkdtempSync(join(nodeOs().tmpdir(), PREFIX));
   try {
     const names = namesIn(directory, count);
     const made = nodeChildProcess().spawnSync("mkfifo", ["-m", "600", ...names], {
@@ -79,7 +78,7 @@ function prepare(resolve: () => void): void {
     resolve();
   };
   try {
-    directory = mkdtempSync(join(tmpdir(), PREFIX));
+    directory = mkdtempSync(join(nodeOs().tmpdir(), PREFIX));
     const names = namesIn(directory, 2);
     const child = nodeChildProcess().spawn("mkfifo", ["-m", "600", ...names], { stdio: "ignore" });
     child.once("error", end);
@@ -134,7 +133,7 @@ export function readPipe(read: number): Readable {
     if (open) closeSync(read);
     open = false;
   };
-  return new Readable({
+  return new (nodeStream().Readable)({
     read() {
       source.read().then(({ done, value }) => {
         if (done) close();
@@ -158,7 +157,7 @@ export function inputFile(bytes: Uint8Array): number | null {
   if (!possible) return null;
   let directory: string | null = null;
   try {
-    directory = mkdtempSync(join(tmpdir(), "agentq-input-"));
+    directory = mkdtempSync(join(nodeOs().tmpdir(), "agentq-input-"));
     const path = join(directory, "input");
     const fd = openSync(path, "wx", 0o600);
     try {

@@ -3,7 +3,8 @@
  * name: so what can't be used is found here first, and told by the setting and the file.
  */
 import type { Buffer } from "node:buffer";
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
+import type { KeyObject, X509Certificate } from "node:crypto";
+import { nodeCrypto } from "./builtins.ts";
 import { AgentqError } from "../errors.ts";
 
 export interface TlsFile {
@@ -49,7 +50,7 @@ export function checkClientCertificate(cert: TlsFile, key: TlsFile): void {
   }
   let secret: KeyObject;
   try {
-    secret = createPrivateKey(text);
+    secret = nodeCrypto().createPrivateKey(text);
   } catch (cause) {
     throw unusable(key, "holds a private key that can't be read", undefined, cause);
   }
@@ -64,7 +65,7 @@ export function checkClientCertificate(cert: TlsFile, key: TlsFile): void {
 
 function certificateIn(file: TlsFile, text: string): X509Certificate {
   try {
-    return new X509Certificate(text);
+    return new (nodeCrypto().X509Certificate)(text);
   } catch (cause) {
     throw unusable(file, "holds a certificate that can't be read", undefined, cause);
   }

@@ -8,25 +8,12 @@ import { fileURLToPath } from "node:url";
 import { isAgentqError } from "../../src/errors.ts";
 import { type IndexHome, lockIndex } from "../../src/git/index-file.ts";
 import { openRepository } from "../../src/git/repository.ts";
-import { contained, scriptRun, speak } from "../helpers/containers.ts";
+import { holder } from "../helpers/containers.ts";
 import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
 
 const script = fileURLToPath(new URL("./index-lock-child.ts", import.meta.url));
 
-async function held(directory: string, ...how: string[]) {
-  const spoken = speak(contained(...scriptRun(script, directory, ...how)));
-  const line = await spoken.line();
-  assert.equal(line, "held", line ?? (await spoken.ended).stderr);
-  const outer = spoken.child.pid;
-  const pid = Number(fs.readFileSync(`/proc/${outer}/task/${outer}/children`, "utf8"));
-  return {
-    pid,
-    async kill() {
-      process.kill(pid, "SIGKILL");
-      await spoken.ended;
-    },
-  };
-}
+const held = (directory: string, ...how: string[]) => holder(script, directory, ...how);
 
 const left = (gitDir: string) =>
   fs.readdirSync(gitDir).filter((name) => /^agentq-|\.lock$|^\.agentq/.test(name)).sort();

@@ -1,5 +1,7 @@
 /** Processes in pid, mount and network namespaces of their own, as containers have them. */
+import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import process from "node:process";
 
 /** What makes `command` run in a container: its first process is the namespace's init. */
@@ -55,5 +57,21 @@ export function speak(command: readonly string[], options: { cwd?: string } = {}
       child.on("error", reject);
       child.on("exit", (code, signal) => resolve({ code, signal, stderr }));
     }),
+  };
+}
+
+/** A script in a container that says "held" once it holds something; `pid` as it is here. */
+export async function holder(script: string, ...args: string[]) {
+  const spoken = speak(contained(...scriptRun(script, ...args)));
+  const line = await spoken.line();
+  assert.equal(line, "held", line ?? (await spoken.ended).stderr);
+  const outer = spoken.child.pid;
+  const pid = Number(readFileSync(`/proc/${outer}/task/${outer}/children`, "utf8"));
+  return {
+    pid,
+    async kill() {
+      process.kill(pid, "SIGKILL");
+      await spoken.ended;
+    },
   };
 }

@@ -34,3 +34,22 @@ const lines = (n: number, name: string): string =>
   Array.from({ length: n }, (_, i) => `${name} ${i} of the file\n`).join("");
 /** In a file with more in it. */
 export const within = (text: string): string => lines(8, "head") + text + lines(8, "tail");
+
+/** A file as both found it, as the branch made it, and as the candidate did. */
+export type Texts = readonly [base: string, hers: string, his: string];
+
+/** Refused whichever side is whose. */
+export function refused([base, hers, his]: Texts, result: string, report = /./): void {
+  for (const [a, b] of [[hers, his], [his, hers]] as const) {
+    const verdict = judge([base, a, b, result]);
+    assert.ok(!verdict.ok, "the gate let it through");
+    assert.match(verdict.report, report);
+  }
+}
+
+/** Let through whichever side is whose. */
+export function passes([base, hers, his]: Texts, result: string): void {
+  for (const [a, b] of [[hers, his], [his, hers]] as const) {
+    assert.deepEqual(judge([base, a, b, result]), { ok: true });
+  }
+}

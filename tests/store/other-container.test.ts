@@ -15,7 +15,7 @@ import { storePaths } from "../../src/store/layout.ts";
 import { initStore, openStore, standingLock, unlockStore } from "../../src/store/mod.ts";
 import { holderLiveness, observeLock } from "../../src/store/observed-lock.ts";
 import { storePlatform } from "../../src/store/platform.ts";
-import { contained, scriptRun, speak } from "../helpers/containers.ts";
+import { contained, holder, scriptRun } from "../helpers/containers.ts";
 import { tempDir } from "../helpers/git.ts";
 
 const HOLDER = fileURLToPath(new URL("./lock-holder.ts", import.meta.url));
@@ -29,20 +29,7 @@ async function newStore() {
 }
 
 /** Starts one that holds the store's lock; `pid` as it is here. */
-async function holding(root: string, ...what: string[]) {
-  const spoken = speak(contained(...scriptRun(HOLDER, root, ...what)));
-  const line = await spoken.line();
-  assert.equal(line, "held", line ?? (await spoken.ended).stderr);
-  const outer = spoken.child.pid;
-  const pid = Number(fs.readFileSync(`/proc/${outer}/task/${outer}/children`, "utf8"));
-  return {
-    pid,
-    async kill() {
-      process.kill(pid, "SIGKILL");
-      await spoken.ended;
-    },
-  };
-}
+const holding = (root: string, ...what: string[]) => holder(HOLDER, root, ...what);
 
 /** What a process in another container says that adds a message. */
 function elsewhere(root: string): string {

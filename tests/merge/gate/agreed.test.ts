@@ -1,24 +1,6 @@
 /** What both sides did alike may not be undone, and what one took out may not stand beside what it put there. */
-import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { judge, within } from "../settled.ts";
-
-type Texts = readonly [base: string, hers: string, his: string];
-
-/** Refused whichever side is whose. */
-function refused([base, hers, his]: Texts, result: string, report = /./): void {
-  for (const [a, b] of [[hers, his], [his, hers]] as const) {
-    const verdict = judge([base, a, b, result]);
-    assert.ok(!verdict.ok, "the gate let it through");
-    assert.match(verdict.report, report);
-  }
-}
-
-function passes([base, hers, his]: Texts, result: string): void {
-  for (const [a, b] of [[hers, his], [his, hers]] as const) {
-    assert.deepEqual(judge([base, a, b, result]), { ok: true });
-  }
-}
+import { passes, refused, type Texts, within } from "../settled.ts";
 
 describe("a fix that both sides have", () => {
   const DELETED = "export function legacyRefund(user) {\n  return db.query(inject(user));\n}\n\n";

@@ -1,24 +1,6 @@
 /** Lines that are as they were at one place, though equal lines, or other lines of the same change, stand elsewhere. */
-import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { judge } from "../settled.ts";
-
-type Texts = readonly [base: string, hers: string, his: string];
-
-/** Refused whichever side is whose. */
-function refused([base, hers, his]: Texts, result: string, report = /./): void {
-  for (const [a, b] of [[hers, his], [his, hers]] as const) {
-    const verdict = judge([base, a, b, result]);
-    assert.ok(!verdict.ok, "the gate let it through");
-    assert.match(verdict.report, report);
-  }
-}
-
-function passes([base, hers, his]: Texts, result: string): void {
-  for (const [a, b] of [[hers, his], [his, hers]] as const) {
-    assert.deepEqual(judge([base, a, b, result]), { ok: true });
-  }
-}
+import { passes, refused, type Texts } from "../settled.ts";
 
 /** Four functions alike, but for the lines that each of them has. */
 const functions = (line: (i: number) => string, end = ""): string =>
