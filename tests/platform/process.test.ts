@@ -127,10 +127,10 @@ describe("runCommand", () => {
       }));
     await round();
     await round();
-    // Pipes that are ready for the next ones don't count.
     const before = count();
     for (let i = 0; i < 3; i++) await round();
-    assert.ok(count() <= before + 16, `${before} descriptors, then ${count()}`);
+    // Pipes that are ready for the next ones don't count; the runtime gives some back a turn later.
+    await until(() => count() <= before + 16);
   });
 
   test("what it left behind can't time it out once it has ended by itself", async () => {
