@@ -7,8 +7,11 @@
 import { constants, fstatSync, openSync, writeSync } from "node:fs";
 import { pause, type Sink } from "./outlet.ts";
 
+/** Told the system's code of what a reader will never take: EPIPE where it went away. */
+type OnFault = (code: string) => void;
+
 /** How to write to `fd`; null where it takes everything at once (a file), so that there is no waiting. */
-export function sinkFor(fd: number): Sink | null {
+export function sinkFor(fd: number, onFault: OnFault = () => {}): Sink | null {
   try {
     const stat = fstatSync(fd);
     // Opened anew a file would have a position of its own.
@@ -17,7 +20,8 @@ export function sinkFor(fd: number): Sink | null {
     return null;
   }
   const own = openAnew(fd);
-  return own === null ? threadSink(fd) : { take: (bytes) => takeNow(own, bytes), pending: () => 0 };
+  if (own === null) return threadSink(fd, onFault);
+  return { take: (bytes) => takeNow(own, bytes, onFault), pending: () => 0 };
 }
 
 function openAnew(fd: number): number | null {
@@ -29,18 +33,25 @@ function openAnew(fd: number): number | null {
   }
 }
 
-function takeNow(fd: number, bytes: Uint8Array): number {
+function takeNow(fd: number, bytes: Uint8Array, onFault: OnFault): number {
   try {
     return writeSync(fd, bytes);
   } catch (error) {
+    const { code } = error as { code?: unknown };
+    if (code === "EAGAIN") return 0;
     // A reader that went away, a full device: it never will be taken.
-    return (error as { code?: unknown }).code === "EAGAIN" ? 0 : bytes.length;
+    onFault(String(code));
+    return bytes.length;
   }
 }
 
 const RING_BYTES = 64 * 1024;
-/** What `control` holds: where the next byte is put, whence the next is taken, and 1 once the thread runs, 2 once it is given up. */
-const [PUT, TAKEN, RUNS] = [0, 1, 2];
+/**
+ * What `control` holds: where the next byte is put, whence the next is taken, 1 once the thread runs, 2 once it is
+ * given up, and 1 once the reader went away, 2 once it fails otherwise.
+ */
+const [PUT, TAKEN, RUNS, FAULT] = [0, 1, 2, 3];
+const FAULTS = ["", "EPIPE", "EIO"];
 
 const THREAD = `
 import { writeSync } from "node:fs";
@@ -61,6 +72,7 @@ globalThis.onmessage = ({ data: { fd, control, ring } }) => {
         Atomics.wait(control, ${RUNS}, 1, 5);
         continue;
       }
+      Atomics.store(control, ${FAULT}, error.code === "EPIPE" ? 1 : 2);
     }
     Atomics.store(control, ${TAKEN}, (taken + count) % ring.length);
   }
@@ -77,8 +89,8 @@ interface Thread {
 /** How long a thread may take to start before its work is done here instead. */
 const START_MS = 2000;
 
-function threadSink(fd: number): Sink | null {
-  const control = new Int32Array(new SharedArrayBuffer(12));
+function threadSink(fd: number, onFault: OnFault): Sink | null {
+  const control = new Int32Array(new SharedArrayBuffer(16));
   const ring = new Uint8Array(new SharedArrayBuffer(RING_BYTES));
   const made = performance.now();
   try {
@@ -101,15 +113,20 @@ function threadSink(fd: number): Sink | null {
       ? ring.slice(taken, put)
       : new Uint8Array([...ring.subarray(taken), ...ring.subarray(0, put)]);
     for (let at = 0; at < bytes.length;) {
-      const count = takeNow(fd, bytes.subarray(at));
+      const count = takeNow(fd, bytes.subarray(at), onFault);
       if (count === 0) pause(5);
       at += count;
     }
     Atomics.store(control, TAKEN, put);
   };
+  const tellFault = () => {
+    const fault = FAULTS[Atomics.load(control, FAULT)];
+    if (fault) onFault(fault);
+  };
   return {
     take(bytes) {
       instead();
+      tellFault();
       const [put, taken] = [Atomics.load(control, PUT), Atomics.load(control, TAKEN)];
       const free = (taken - put - 1 + RING_BYTES) % RING_BYTES;
       const some = bytes.subarray(0, free);
@@ -122,6 +139,7 @@ function threadSink(fd: number): Sink | null {
     },
     pending() {
       instead();
+      tellFault();
       const [put, taken] = [Atomics.load(control, PUT), Atomics.load(control, TAKEN)];
       return (put - taken + RING_BYTES) % RING_BYTES;
     },

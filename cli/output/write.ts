@@ -6,6 +6,7 @@
 import { fstatSync, writeSync } from "node:fs";
 import { wasClosed } from "./closed.ts";
 import { createOutlet, type Outlet, pause } from "./outlet.ts";
+import { type PassOn, passOn } from "./pass-on.ts";
 import { sinkFor } from "./sinks.ts";
 
 let lost: string | null = null;
@@ -59,8 +60,7 @@ function writeAll(fd: 1 | 2, text: string | Uint8Array): void {
         pause(5);
         continue;
       }
-      if (fd === 1 && code === "EPIPE") onClosed();
-      else if (fd === 1) lost ??= code ?? String(error);
+      if (fd === 1) outputFailed(code ?? String(error));
       return;
     }
   }
@@ -80,6 +80,44 @@ export function writeOut(text: string | Uint8Array): void {
   // What was said before stands before it, and both wait for the same reader.
   if (said && outputsAreOne()) said.settle(Infinity, Infinity);
   writeAll(1, text);
+}
+
+let passing: PassOn | null | undefined;
+
+/**
+ * Another program's output passed on: its bytes as they are, to a reader whom nothing but that program waits for.
+ * Returns a promise where it is to wait, which resolves once the reader has them.
+ */
+export function passOut(bytes: Uint8Array): Promise<void> | undefined {
+  if (passing === undefined) {
+    const sink = outputFault() === null ? sinkFor(1, outputFailed) : null;
+    // What was said before stands before it, where both go to the same reader.
+    passing = sink && passOn(sink, () => !said || !outputsAreOne() || said.settle(0, 0));
+  }
+  if (passing === null) return void writeOut(bytes);
+  answered = true;
+  return passing.pass(bytes);
+}
+
+/**
+ * Waits until the reader has what was passed on; once `stopping`, no longer than a second in which it takes nothing.
+ * Returns how many bytes nobody has taken.
+ */
+export async function settlePassed(stopping: AbortSignal): Promise<number> {
+  let [moved, before] = [performance.now(), Infinity];
+  for (;;) {
+    const left = passing?.left() ?? 0;
+    if (left === 0) return 0;
+    const now = performance.now();
+    if (left !== before || !stopping.aborted) [moved, before] = [now, left];
+    if (now - moved >= QUIET_MS) return left;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+function outputFailed(code: string): void {
+  if (code === "EPIPE") onClosed();
+  else lost ??= code;
 }
 
 /** Where words on stderr go that have to wait; null where none have to, undefined before the first. */

@@ -12,6 +12,8 @@ import { abortReason } from "./clock.ts";
 import { restoreVariables } from "./raw-environment.ts";
 import { type Piped, spawnPiped } from "./spawn-piped.ts";
 
+export type OnOutput = (chunk: Uint8Array, from: "stdout" | "stderr") => Promise<void> | void;
+
 export interface CommandOptions {
   readonly cwd: string;
   /** Added to this process's environment; undefined takes a variable away. */
@@ -22,8 +24,11 @@ export interface CommandOptions {
   readonly signal?: AbortSignal;
   /** Words put in front, such as a sandbox program with its arguments. */
   readonly wrapper?: readonly string[];
-  /** Receives stdout and stderr as they come, interleaved. */
-  readonly onOutput?: (chunk: Uint8Array, from: "stdout" | "stderr") => void;
+  /**
+   * Receives stdout and stderr as they come, interleaved. While a promise that it returned is not resolved, no more is
+   * read of that one: the command waits, as at any pipe that is full.
+   */
+  readonly onOutput?: OnOutput;
   /** Bytes for its standard input; without them it is closed. */
   readonly input?: Uint8Array;
 }
@@ -127,10 +132,18 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
     const { child, outputs, closed } = piped;
     const tail = createTail();
     const watch = child.stdio?.[3] as Readable | null | undefined;
+    let waiting = 0;
     outputs.forEach((stream, i) => {
       stream.on("data", (chunk: Uint8Array) => {
         tail.add(chunk);
-        options.onOutput?.(chunk, i === 0 ? "stdout" : "stderr");
+        const taken = options.onOutput?.(chunk, i === 0 ? "stdout" : "stderr");
+        if (!(taken instanceof Promise)) return;
+        waiting++;
+        stream.pause();
+        taken.finally(() => {
+          waiting--;
+          stream.resume();
+        });
       });
     });
     let begun = false;
@@ -203,8 +216,15 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
             });
           }
         });
-      // A process that left the group may hold the pipes open for ever: wait a bounded time only.
-      const drained = setTimeout(finish, DRAIN_MS);
+      // A process that left the group may hold the pipes open for ever: wait a bounded time only, but for a reader.
+      let drained: ReturnType<typeof setTimeout>;
+      const drain = () => {
+        drained = setTimeout(
+          () => waiting > 0 && !aborted && !timedOut ? drain() : finish(),
+          DRAIN_MS,
+        );
+      };
+      drain();
       closed.then(() => {
         const end = () => {
           clearTimeout(drained);

@@ -6,8 +6,8 @@ import { Buffer } from "node:buffer";
 import { statSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { currentDirectory } from "../platform/directory.ts";
-import { notStarted, runCommand } from "../platform/process.ts";
-import { requireProgram, whyNotRun } from "./command-program.ts";
+import { notStarted, type OnOutput, runCommand } from "../platform/process.ts";
+import { requireContent, requireProgram, whyNotRun } from "./command-program.ts";
 import { quoted } from "./names.ts";
 import type { Handler } from "./worker.ts";
 
@@ -15,7 +15,8 @@ export interface CommandHandlerOptions {
   readonly cwd?: string;
   /** Milliseconds after which the program is killed; that counts as a failure. Without end unless given. */
   readonly timeoutMs?: number;
-  readonly onOutput?: (chunk: Uint8Array, from: "stdout" | "stderr") => void;
+  /** A promise makes the program wait for it, see `runCommand`. */
+  readonly onOutput?: OnOutput;
 }
 
 /**
@@ -33,6 +34,7 @@ export function commandHandler(
   const { cwd = currentDirectory(), timeoutMs = Infinity, onOutput } = options;
   requireProgram(program, cwd);
   return async ({ id, data }, { signal, attempt }) => {
+    requireContent(program, cwd);
     const result = await runCommand(command, {
       cwd,
       env: { AGENTQ_QUEUE: queue, AGENTQ_MESSAGE_ID: id, AGENTQ_ATTEMPT: String(attempt) },

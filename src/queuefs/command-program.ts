@@ -13,7 +13,10 @@ const MAX_DEPTH = 4;
 /** Throws `command-not-started`, saying what is wrong, unless `program` can be run in `cwd`. */
 export function requireProgram(program: string, cwd: string): void {
   const found = find(program, cwd);
-  if (typeof found === "string") return requireInterpreter(program, found, cwd, MAX_DEPTH);
+  if (typeof found === "string") {
+    if (isEmpty(found)) throw empty(program);
+    return requireInterpreter(program, found, cwd, MAX_DEPTH);
+  }
   switch (found?.problem) {
     case undefined:
       throw notStarted(`there is no program ${quoted(program)}`);
@@ -85,6 +88,30 @@ function find(
   // On PATH a directory of the name is none of what is meant.
   if (problem === undefined || (problem === "directory" && !program.includes("/"))) return null;
   return { problem };
+}
+
+/**
+ * Throws `command-not-started` where the program's file is empty. To the shell that is a script that does nothing,
+ * and succeeds: it would be taken to have handled whatever it was given. Mostly its next version is being copied
+ * into its place, so that it is worth waiting.
+ */
+export function requireContent(program: string, cwd: string): void {
+  const file = find(program, cwd);
+  if (typeof file === "string" && isEmpty(file)) throw empty(program);
+}
+
+const isEmpty = (file: string) => statSync(file, { throwIfNoEntry: false })?.size === 0;
+
+function empty(program: string): AgentqError {
+  return new AgentqError(
+    "command-not-started",
+    `${quoted(program)} is an empty file, which would do nothing`,
+    {
+      retryable: true,
+      hint: "Write a new version beside it and move it into place (mv).",
+      details: { program: quoted(program), errno: "ETXTBSY" },
+    },
+  );
 }
 
 /** A script whose interpreter isn't there is reported by the system as if itself weren't. */

@@ -34,7 +34,10 @@ export function payloadBytes(payload: Json | PreparedPayload, limit: number): Ui
     throw new AgentqError(
       "limit-exceeded",
       `the payload has ${bytes.length} bytes; a store takes at most ${limit}`,
-      { details: { bytes: bytes.length, limit } },
+      {
+        hint: "Keep what is larger in a file of its own, and enqueue its name.",
+        details: { bytes: bytes.length, limit },
+      },
     );
   }
   return bytes;

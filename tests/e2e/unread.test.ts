@@ -1,4 +1,4 @@
-/** Nobody reads standard error any more: a pager, a terminal under Ctrl-S, a log collector that hangs. */
+/** Nobody reads standard error any more, or standard output: a pager, a terminal under Ctrl-S, a log collector that hangs. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { closeSync, constants, existsSync, openSync, readFileSync, readSync } from "node:fs";
@@ -14,14 +14,14 @@ import { scenario, sleep, until } from "./harness/scenario.ts";
 const LOUD = "head -c 4000000 /dev/zero >&2";
 
 interface Unread {
-  /** Has a program's standard error go to somebody who doesn't read. */
+  /** Has a program's standard error (or output) go to somebody who doesn't read. */
   readonly wrapper: string[];
   /** Reads what waits there; of a pipe alone. */
   read(): string;
   close(): void;
 }
 
-function unreadPipe(): Unread {
+function unreadPipe(stream: 1 | 2 = 2): Unread {
   const path = join(tempDir(), "stderr");
   assert.equal(spawnSync("mkfifo", [path]).status, 0);
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -40,13 +40,13 @@ function unreadPipe(): Unread {
     }
   };
   return {
-    wrapper: ["sh", "-c", `exec "$@" 2>${path}`, "sh"],
+    wrapper: ["sh", "-c", `exec "$@" ${stream}>${path}`, "sh"],
     read,
     close: () => closeSync(fd),
   };
 }
 
-async function unreadSocket(): Promise<Unread> {
+async function unreadSocket(stream: 1 | 2 = 2): Promise<Unread> {
   const sockets: Socket[] = [];
   const server = createServer({ pauseOnConnect: true }, (socket) => {
     socket.pause();
@@ -57,7 +57,7 @@ async function unreadSocket(): Promise<Unread> {
   const { port } = server.address() as AddressInfo;
   return {
     // A shell that knows this is needed.
-    wrapper: ["/bin/bash", "-c", `exec "$@" 2>/dev/tcp/127.0.0.1/${port}`, "sh"],
+    wrapper: ["/bin/bash", "-c", `exec "$@" ${stream}>/dev/tcp/127.0.0.1/${port}`, "sh"],
     read: () => "",
     close: () => {
       for (const socket of sockets) socket.destroy();
@@ -66,7 +66,7 @@ async function unreadSocket(): Promise<Unread> {
   };
 }
 
-const KINDS: readonly (readonly [string, () => Unread | Promise<Unread>])[] = [
+const KINDS: readonly (readonly [string, (stream?: 1 | 2) => Unread | Promise<Unread>])[] = [
   ["a pipe", unreadPipe],
   ["a socket", unreadSocket],
 ];
@@ -98,6 +98,36 @@ for (const [kind, open] of KINDS) {
     assert.deepEqual({ pending, processing }, { pending: 2, processing: 0 });
     unread.close();
   });
+
+  scenario(
+    `a program waits where nobody reads its output in ${kind}, and its worker doesn't`,
+    async () => {
+      const unread = await open(1);
+      const agent = makeAgent(makeOrigin());
+      await run(agent, ["queue", "create", "jobs"]);
+      await run(agent, ["queue", "enqueue", "jobs", "x", "--id", "loud"]);
+      await run(agent, ["queue", "enqueue", "jobs", "x", "--id", "quiet"]);
+      const ended = join(tempDir(), "ended");
+      const program = "[ $AGENTQ_MESSAGE_ID = quiet ] || head -c 40000000 /dev/zero; " +
+        `echo $AGENTQ_MESSAGE_ID >>${ended}`;
+      const worker = start(agent, [
+        ...["queue", "work", "jobs", "--lease", "3", "--concurrency", "2", "--grace", "0"],
+        ...["--", "sh", "-c", program],
+      ], { wrapper: unread.wrapper });
+      await until("the other program to have ended", () => existsSync(ended));
+      await sleep(6000);
+      const { recovered } = await runJson(agent, ["queue", "recover", "jobs"]);
+      assert.equal(recovered, 0, "leases ran out");
+      worker.kill("SIGTERM");
+      const { status, stderr } = await worker.done;
+      assert.equal(status, 143);
+      assert.match(stderr, /\d+ bytes of the programs' output are lost: nobody read them/);
+      assert.equal(readFileSync(ended, "utf8"), "quiet\n");
+      const { pending, processing } = await runJson(agent, ["queue", "status", "jobs"]);
+      assert.deepEqual({ pending, processing }, { pending: 1, processing: 0 });
+      unread.close();
+    },
+  );
 
   scenario(`--job-timeout ends a program though nobody reads ${kind}`, async () => {
     const unread = await open();
@@ -180,3 +210,46 @@ scenario("an error is heard by a reader who was behind", async () => {
   assert.match(text, /^\0{65536}agentq: [^\n]+\nhint: [^\n]+\n$/);
   unread.close();
 });
+
+scenario(
+  "a worker's reader that is slow gets all that its programs said, and in order",
+  async () => {
+    const unread = unreadPipe(1);
+    const agent = makeAgent(makeOrigin());
+    await run(agent, ["queue", "create", "jobs"]);
+    for (const id of ["a", "b", "c"]) {
+      await run(agent, [
+        "queue",
+        "enqueue",
+        "jobs",
+        "x",
+        "--id",
+        id,
+      ]);
+    }
+    const worker = start(agent, [
+      ...["queue", "work", "jobs", "--lease", "3", "--until-empty", "--"],
+      ...[
+        "sh",
+        "-c",
+        'i=0; while [ $i -lt 50000 ]; do echo "$AGENTQ_MESSAGE_ID$i"; i=$((i+1)); done',
+      ],
+    ], { wrapper: unread.wrapper });
+    await sleep(5000);
+    let text = "";
+    let ended = false;
+    worker.done.then(() => ended = true);
+    while (!ended) {
+      text += unread.read();
+      await sleep(10);
+    }
+    text += unread.read();
+    const { status, stderr } = await worker.done;
+    assert.equal(status, 0, stderr);
+    const lines = ["a", "b", "c"].flatMap((id) =>
+      Array.from({ length: 50_000 }, (_, i) => `${id}${i}`)
+    );
+    assert.ok(text === `${lines.join("\n")}\n`, `${text.length} characters; ${stderr}`);
+    unread.close();
+  },
+);

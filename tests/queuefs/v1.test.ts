@@ -628,7 +628,15 @@ describe("the v1 backend", () => {
     const enqueue = (payload: string) =>
       backend.enqueue("jobs", [{ id: "a", data: bytes(payload) }]);
     for (
-      const payload of ["1e400", "[12345678901234567890]", '{"a\\"1e400":0.12345678901234567891}']
+      const payload of [
+        "1e400",
+        "[12345678901234567890]",
+        '{"a\\"1e400":0.12345678901234567891}',
+        "-0",
+        "[-0.00e5]",
+        '{"a":1,"a":2}',
+        '[{"b":{"\\u0061":1,"a":":"}}]',
+      ]
     ) {
       await assert.rejects(enqueue(payload), refused("payload-invalid"));
     }
@@ -639,7 +647,7 @@ describe("the v1 backend", () => {
     assert.deepEqual(await backend.status("jobs"), { pending: 0, processing: 0 });
     const kept = [
       "1.50",
-      "-0.0",
+      '{"":1,":":":","2":"\\"","1":{"2":0.0}}',
       "1E3",
       "1e21",
       "0.1",
@@ -656,7 +664,7 @@ describe("the v1 backend", () => {
           return json;
         }
       };
-      assert.deepEqual(value(text(message!.data)), value(payload) === 0 ? 0 : value(payload));
+      assert.deepEqual(value(text(message!.data)), value(payload));
       await backend.ack("jobs", [message!]);
     }
   });

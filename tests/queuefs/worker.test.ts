@@ -454,7 +454,7 @@ describe("commandHandler()", () => {
   test("gives the payload on standard input and says how it failed", async () => {
     let output = "";
     const run = (...argv: string[]) =>
-      commandHandler("team/q", argv, { onOutput: (chunk) => output += text(chunk) });
+      commandHandler("team/q", argv, { onOutput: (chunk) => void (output += text(chunk)) });
     await run(
       "sh",
       "-c",
@@ -484,7 +484,7 @@ describe("commandHandler()", () => {
     const script = "nohup sleep 600 >/dev/null 2>&1 </dev/null & echo $!; " +
       "setsid sh -c 'sleep 600 >/dev/null 2>&1 </dev/null & echo $!'";
     await commandHandler("q", ["sh", "-c", script], {
-      onOutput: (chunk) => output += text(chunk),
+      onOutput: (chunk) => void (output += text(chunk)),
     })(message(""), context);
     const [ours, own] = output.trim().split("\n").map(Number) as [number, number];
     assert.ok(ours > 1 && own > 1, output);
@@ -587,6 +587,38 @@ describe("a program that can't be run", () => {
     assert.equal(worker.metrics.processed, 3);
     assert.equal(worker.metrics.failed_count + worker.metrics.requeue_count, 0);
     assert.ok(errors >= 3);
+  });
+
+  test("since it is empty, handles no message and is waited for", async () => {
+    const backend = await filled("a", "b");
+    const program = join(tempDir(), "handle");
+    const seen = join(tempDir(), "seen");
+    writeFileSync(program, "", { mode: 0o755 });
+    assert.throws(() => commandHandler("q", [program]), (error) => {
+      assert.ok(error instanceof AgentqError, String(error));
+      assert.deepEqual([error.code, error.details?.program], [
+        "command-not-started",
+        `"${program}"`,
+      ]);
+      return true;
+    });
+    const whole = `#!/bin/sh\ncat >>${seen}\n`;
+    writeFileSync(program, whole);
+    const handler = commandHandler("q", [program]);
+    writeFileSync(program, "");
+    let errors = 0;
+    const worker = startWorker(backend, "q", handler, {
+      ...FAST,
+      maxAttempts: 1,
+      untilEmpty: true,
+      onEvent: (event) => {
+        if (event.type === "error" && ++errors === 2) writeFileSync(program, whole);
+      },
+    });
+    await worker.done;
+    assert.equal(worker.metrics.processed, 2);
+    assert.equal(readFileSync(seen, "utf8"), "ab");
+    assert.ok(errors >= 2);
   });
 
   test("on this machine ends the worker and costs no message an attempt", async () => {

@@ -5,7 +5,7 @@ import { quoted } from "../../../src/queuefs/names.ts";
 import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
-import { writeOut } from "../../output/write.ts";
+import { passOut, settlePassed } from "../../output/write.ts";
 import { type Flags, STOPPED } from "../../spec.ts";
 import { milliseconds, warn, withBackend } from "./common.ts";
 import { countersOf } from "./counters.ts";
@@ -24,8 +24,8 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       onOutput: (chunk, from) => {
         // Programs may cut characters anywhere: what is passed on to a file or pipe stays bytes.
-        if (from === "stdout" && !context.json) writeOut(chunk);
-        else context.progress.stream(new TextDecoder().decode(chunk));
+        if (from === "stdout" && !context.json) return passOut(chunk);
+        context.progress.stream(new TextDecoder().decode(chunk));
       },
     });
     // A queue that isn't there is an error, not an empty one. What may pass the worker waits for.
@@ -61,6 +61,10 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       clearInterval(tick);
       file?.save(worker.metrics);
       context.signal.removeEventListener("abort", stop);
+    }
+    const unread = await settlePassed(context.signal);
+    if (unread > 0) {
+      context.progress.line(`${unread} bytes of the programs' output are lost: nobody read them`);
     }
     if (context.json) {
       context.print({ schema: "agentq.queue-work/1", queue, ...worker.metrics }, () => "");

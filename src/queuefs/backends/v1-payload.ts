@@ -42,6 +42,10 @@ function valueOf(text: string): Json {
   }
   // A text that is a JSON string already would come back without its quotes.
   if (typeof value === "string") return text;
+  // Of two members of one name the last would be kept.
+  if (membersIn(text) !== membersIn(JSON.stringify(value))) {
+    throw notKept("v1 queues keep JSON, and an object here has two members of one name");
+  }
   for (const number of numbersIn(text)) {
     if (decimal(number) !== decimal(String(Number(number)))) {
       throw notKept(
@@ -58,12 +62,28 @@ function notKept(message: string): AgentqError {
   });
 }
 
-/** The numbers of a JSON text as they are spelt. Not a regex alone: long strings would exhaust its stack. */
+/** Where the string ends that begins at `at`. Not by a regex: long strings would exhaust its stack. */
+function stringEnd(text: string, at: number): number {
+  for (at++; text[at] !== '"'; at++) if (text[at] === "\\") at++;
+  return at;
+}
+
+/** How many members the objects of a JSON text have in all. */
+function membersIn(text: string): number {
+  let count = 0;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '"') at = stringEnd(text, at);
+    else if (text[at] === ":") count++;
+  }
+  return count;
+}
+
+/** The numbers of a JSON text as they are spelt. */
 function* numbersIn(text: string): Generator<string> {
   const number = /-?\d[\d.eE+-]*/y;
   for (let at = 0; at < text.length; at++) {
     if (text[at] === '"') {
-      for (at++; text[at] !== '"'; at++) if (text[at] === "\\") at++;
+      at = stringEnd(text, at);
       continue;
     }
     number.lastIndex = at;
@@ -81,9 +101,10 @@ function decimal(number: string): string {
   const [, whole = "", fraction = "", exponent = "0"] = parts;
   const digits = `${whole}${fraction}`.replace(/^0+/, "");
   const significant = digits.replace(/0+$/, "");
-  if (significant === "") return "0";
+  const sign = number.startsWith("-") ? "-" : "";
+  if (significant === "") return `${sign}0`;
   const power = Number(exponent) - fraction.length + digits.length - significant.length;
-  return `${number.startsWith("-") ? "-" : ""}${significant}e${power}`;
+  return `${sign}${significant}e${power}`;
 }
 
 /** v1 has no commit for several: which of them are in the queue, for whoever tries again. */

@@ -171,5 +171,6 @@ function assertOwner(owner: Json | undefined): void {
   throw new AgentqError(
     "limit-exceeded",
     `the owner's note has ${bytes} bytes; it may have ${MAX_OWNER_BYTES}`,
+    { hint: "Give the owner a shorter note: it is written with every claim." },
   );
 }

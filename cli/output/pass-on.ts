@@ -1,0 +1,61 @@
+/**
+ * Other programs' output, passed on to a reader who may be slow or have stopped reading. It is not to be
+ * dropped, as our own words on stderr are, and a write that waits would stop leases and signals with it: so the
+ * programs wait, each until its last piece is taken.
+ */
+import type { Sink } from "./outlet.ts";
+
+const RETRY_MS = 20;
+
+export interface PassOn {
+  /** Takes a piece; a promise where its giver is to wait before it has the next one read. */
+  pass(bytes: Uint8Array): Promise<void> | undefined;
+  /** How many bytes nobody has taken so far. */
+  left(): number;
+}
+
+/** `before` says whether what was said earlier has been taken, where that goes to the same reader. */
+export function passOn(sink: Sink, before: () => boolean = () => true): PassOn {
+  const kept: { bytes: Uint8Array; taken: () => void }[] = [];
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const pump = (): boolean => {
+    while (kept.length > 0) {
+      if (!before()) return false;
+      const first = kept[0]!;
+      const count = sink.take(first.bytes);
+      if (count < first.bytes.length) {
+        first.bytes = first.bytes.subarray(count);
+        return false;
+      }
+      kept.shift();
+      first.taken();
+    }
+    return sink.pending() === 0;
+  };
+  const again = () => {
+    timer = undefined;
+    if (!pump()) later();
+  };
+  const later = () => {
+    timer ??= setTimeout(again, RETRY_MS);
+    (timer as { unref?: () => void }).unref?.();
+  };
+
+  return {
+    pass(bytes) {
+      let waits: Promise<void> | undefined;
+      let isTaken = false;
+      const entry = { bytes, taken: (): void => void (isTaken = true) };
+      kept.push(entry);
+      if (!pump()) later();
+      if (!isTaken) {
+        // The giver may use its bytes again. (The slice of a Buffer would be the same bytes.)
+        entry.bytes = new Uint8Array(entry.bytes);
+        waits = new Promise((resolve) => entry.taken = resolve);
+      }
+      return waits;
+    },
+    left: () => kept.reduce((sum, { bytes }) => sum + bytes.length, sink.pending()),
+  };
+}
