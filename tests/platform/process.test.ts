@@ -177,7 +177,7 @@ describe("runCommand", () => {
     const result = await runCommand("head -c 3000000 /dev/zero | tr '\\0' x; echo end", {
       cwd: tempDir(),
       timeoutMs: 60_000,
-      onOutput: (chunk) => streamed += chunk.length,
+      onOutput: (chunk) => void (streamed += chunk.length),
     });
     assert.equal(streamed, 3_000_004);
     assert.equal(result.tail.length, MAX_TAIL_BYTES);
