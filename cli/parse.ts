@@ -1,6 +1,6 @@
 /** argv → one command with its arguments and flags as written. */
 import { AgentqError } from "../src/errors.ts";
-import { closest } from "./closest.ts";
+import { closest } from "../src/platform/closest.ts";
 import { parsePlain } from "./parse-plain.ts";
 import { type CommandSpec, GLOBAL_FLAGS } from "./spec.ts";
 

@@ -104,10 +104,15 @@ async function pinsChecks(
   }
   const { length } = pins.verify;
   const checks = length === 0 ? "no checks" : length === 1 ? "one check" : `${length} checks`;
-  return [
-    check("pins", "ok", `the branch asks for ${checks} of every ticket`),
-    ...sandboxCheck(pins),
-  ];
+  const message = `the branch asks for ${checks} of every ticket`;
+  const { unknown } = pins;
+  const said = unknown.length === 0 ? check("pins", "ok", message) : check(
+    "pins",
+    "warn",
+    `${message}; nothing is done for ${unknown.slice(0, 5).join(", ")} in its ${PINS_FILE}`,
+    "Take out what is no setting, or use a version of agentq that knows it.",
+  );
+  return [said, ...sandboxCheck(pins)];
 }
 
 /** Only whether it is there: a program that the branch names is run for no doctor. */

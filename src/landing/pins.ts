@@ -11,6 +11,7 @@ import { AgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isFileMode, parseTree } from "../git/tree.ts";
 import type { ObjectReader, Oid } from "../git/types.ts";
+import { closest } from "../platform/closest.ts";
 import { shapeProblem } from "./shape-problem.ts";
 
 export const PINS_FILE = "agentq.json";
@@ -39,9 +40,18 @@ export interface Pins {
   readonly ticketCommands: "run" | "refuse";
   /** Words put in front of every check; empty for none. */
   readonly sandbox: readonly string[];
+  /** Settings that this version doesn't know: nothing is done for them. */
+  readonly unknown: readonly string[];
 }
 
-const NO_PINS: Pins = { verify: [], verifyTimeout: 1800, ticketCommands: "run", sandbox: [] };
+const NO_PINS: Pins = {
+  verify: [],
+  verifyTimeout: 1800,
+  ticketCommands: "run",
+  sandbox: [],
+  unknown: [],
+};
+const NAMES = ["verify", "verifyTimeout", "ticketCommands", "sandbox"];
 
 /** The id of `agentq.json` in the root of a commit's tree, whatever it is; null when there is none. */
 export function pinsEntry(objects: ObjectReader, tree: Oid): { oid: Oid; file: boolean } | null {
@@ -71,12 +81,21 @@ export function readPins(objects: ObjectReader, tree: Oid): Pins {
   if (!parsed.success) {
     throw invalid(`is not valid: ${shapeProblem(value, parsed.error.issues[0])}`);
   }
-  const { verify, verifyTimeout, ticketCommands, sandbox } = parsed.data;
+  const { verify, verifyTimeout, ticketCommands, sandbox, ...others } = parsed.data;
+  const unknown = Object.keys(others);
+  // A check that isn't made for a slip of the pen: better that nothing lands.
+  for (const name of unknown) {
+    const meant = closest(name, NAMES);
+    if (meant !== undefined) {
+      throw invalid(`has no setting ${quotedName(name)}; did you mean "${meant}"?`);
+    }
+  }
   return {
     verify: verify === undefined ? [] : typeof verify === "string" ? [verify] : verify,
     verifyTimeout: verifyTimeout ?? NO_PINS.verifyTimeout,
     ticketCommands: ticketCommands ?? NO_PINS.ticketCommands,
     sandbox: sandbox ?? NO_PINS.sandbox,
+    unknown: unknown.map(quotedName),
   };
 }
 
@@ -85,6 +104,8 @@ export function pinsAt(objects: ObjectReader, tip: Oid | null): Pins {
   if (tip === null) return NO_PINS;
   return readPins(objects, parseCommit(objects.read(tip).data, tip).tree);
 }
+
+const quotedName = (name: string) => JSON.stringify(name.slice(0, 80));
 
 function invalid(what: string): AgentqError {
   return new AgentqError("pins-invalid", `${PINS_FILE} at the tip of the branch ${what}`);

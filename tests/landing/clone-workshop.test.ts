@@ -207,6 +207,8 @@ describe("admission", () => {
         ['{"verifyTimeout":"5m"}', '"verifyTimeout" is "5m", which is not a number of seconds'],
         ['{"ticketCommands":"no"}', 'which is neither "run" nor "refuse"'],
         ['{"sandbox":"bwrap"}', '"sandbox" is "bwrap", which is not a list of words'],
+        ['{"verfy":["false"]}', 'has no setting "verfy"; did you mean "verify"?'],
+        ['{"verify_timeout":5}', 'has no setting "verify_timeout"; did you mean "verifyTimeout"?'],
       ] as const
     ) {
       await assert.rejects(admit(pins, {}), (error: Error) => error.message.includes(said));

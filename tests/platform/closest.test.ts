@@ -1,6 +1,6 @@
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { closest } from "../../cli/closest.ts";
+import { closest } from "../../src/platform/closest.ts";
 
 test("closest() finds the command that was meant, and nothing for a stranger", () => {
   assert.equal(closest("sumbit", ["submit", "status"]), "submit");
