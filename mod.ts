@@ -19,7 +19,9 @@ export { type Overlay, overlay } from "./src/merge/overlay.ts";
 // The landing queue.
 export { openQueue, type Queue, readSnapshot, type Snapshot } from "./src/landing/snapshot.ts";
 export { submit, type SubmitOptions, type SubmitRequest } from "./src/landing/submit.ts";
-export { type DutyOptions, landQueue, waitForTicket } from "./src/landing/duty.ts";
+export type { DutyOptions } from "./src/landing/duty.ts";
+export { landQueue } from "./src/landing/land-queue.ts";
+export { waitForTicket } from "./src/landing/wait-for-ticket.ts";
 export { statusOf } from "./src/landing/status.ts";
 export { createCloneWorkshop } from "./src/landing/clone-workshop.ts";
 export { LANDING_DOCUMENTS } from "./src/landing/schemas.ts";

@@ -1,6 +1,6 @@
 /** `agentq land`: land what is queued, then stop, or keep going with --watch. */
 import { documentOfResult } from "../../src/landing/documents.ts";
-import { landQueue } from "../../src/landing/duty.ts";
+import { landQueue } from "../../src/landing/land-queue.ts";
 import type { Context } from "../context.ts";
 import { deliverKept } from "../deliver.ts";
 import { dutyOf, openSession, submissionsOrNull } from "../landing.ts";

@@ -211,7 +211,7 @@ async function waitForIt(
   me: string,
 ): Promise<ResultDocument | string> {
   let waits = "";
-  const { waitForTicket } = await import("../../src/landing/duty.ts");
+  const { waitForTicket } = await import("../../src/landing/wait-for-ticket.ts");
   const result: ResultEntry | null = await waitForTicket(
     session.queue,
     null,

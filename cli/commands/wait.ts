@@ -1,7 +1,7 @@
 /** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
 import { numberOf } from "../../src/landing/chain.ts";
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
-import { waitForTicket } from "../../src/landing/duty.ts";
+import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { ticketOf } from "../../src/landing/resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { RefUpdate } from "../../src/git/types.ts";
 import { cancelTicket, pauseQueue, readControl, resumeQueue } from "../../src/landing/control.ts";
-import { landQueue } from "../../src/landing/duty.ts";
+import { landQueue } from "../../src/landing/land-queue.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
 import { statusOf } from "../../src/landing/status.ts";
 import { fakeCommit } from "./fake-origin.ts";

@@ -11,7 +11,8 @@ import {
   readControl,
   resumeQueue,
 } from "../../src/landing/control.ts";
-import { landQueue, waitForTicket } from "../../src/landing/duty.ts";
+import { landQueue } from "../../src/landing/land-queue.ts";
+import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { MAX_DEATHS } from "../../src/landing/judge.ts";
 import { acquireLock, createLockWatch, holderOf } from "../../src/landing/lock.ts";

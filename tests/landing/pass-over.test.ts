@@ -5,7 +5,7 @@ import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { isAncestor } from "../../src/git/history.ts";
 import type { ObjectReader, Oid, RefUpdate } from "../../src/git/types.ts";
 import { type Control, pauseQueue, readControl } from "../../src/landing/control.ts";
-import { landQueue } from "../../src/landing/duty.ts";
+import { landQueue } from "../../src/landing/land-queue.ts";
 import { createRetry, PATIENCE_MS, pushOnce } from "../../src/landing/push.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
 import type { PushFault } from "./fake-origin.ts";

@@ -1,7 +1,8 @@
 /** One origin in memory, one queue, a clock that waits for nobody: what tests of single situations share. */
 import type { Oid } from "../../src/git/types.ts";
 import type { ResultEntry } from "../../src/landing/chain.ts";
-import { type DutyOptions, landQueue } from "../../src/landing/duty.ts";
+import type { DutyOptions } from "../../src/landing/duty.ts";
+import { landQueue } from "../../src/landing/land-queue.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
 import type { Workshop } from "../../src/landing/workshop.ts";

@@ -1,0 +1,116 @@
+/** Waiting for one ticket's result, and landing what is before it. */
+import { AgentqError } from "../errors.ts";
+import type { Oid } from "../git/types.ts";
+import { numberOf, type ResultEntry } from "./chain.ts";
+import { unknownTicket } from "./control.ts";
+import { createWatcher, type DutyOptions, isProgress, isUnfinished } from "./duty.ts";
+import { createPatience, createPoller, isOfConnection } from "./patience.ts";
+import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+import { createTeller } from "./teller.ts";
+
+/** For so long, in milliseconds, a ticket must be missing from the queue to be lost. */
+const MISSING_MS = 10_000;
+
+/**
+ * Waits for the result of `ticket`, landing meanwhile. Null when `timeout` (milliseconds) is over:
+ * the ticket stays queued. Without a snapshot it begins by reading one, as patiently as later.
+ * @throws `ticket-unknown`, also where it is another's or nobody's by now; what stops a lander: `branch-rewound`, `push-refused`, …
+ */
+export async function waitForTicket(
+  queue: Queue,
+  begin: Snapshot | null,
+  ticket: number,
+  options: DutyOptions & {
+    readonly timeout: number;
+    /** What the ticket is for, where the caller knows; else it is read. */
+    readonly candidate?: Oid;
+    /** Told what the ticket waits for, or what is being done, as often as that changes. */
+    readonly onWaiting?: (text: string) => void;
+  },
+): Promise<ResultEntry | null> {
+  const { clock } = options;
+  const deadline = clock.monotonic() + options.timeout;
+  const timeUp = new AbortController();
+  const ended = new AbortController();
+  const signal = AbortSignal.any([options.signal, timeUp.signal]);
+  const bounded: DutyOptions = {
+    ...options,
+    signal,
+    onProgress: (text) => {
+      options.onProgress?.(text);
+      options.onWaiting?.(text);
+    },
+  };
+  const watcher = createWatcher(queue, bounded);
+  const next = createPoller(queue, bounded);
+  const landing = createPatience(bounded, isOfConnection);
+  const say = createTeller(bounded);
+  void clock.sleep(options.timeout, ended.signal).then(() => timeUp.abort(new TimeUp()), () => {});
+  try {
+    let snapshot = begin ?? await next(options.timeout, 0, true);
+    if (ticket > numberOf(snapshot.queue) && options.candidate === undefined) {
+      throw unknownTicket(ticket, snapshot);
+    }
+    let candidate = options.candidate;
+    let missingSince: number | null = null;
+    for (;;) {
+      // Replicas and caches in front of a server may be behind for a while.
+      if (ticket <= numberOf(snapshot.queue)) missingSince = null;
+      else {
+        missingSince ??= clock.monotonic();
+        const missing = clock.monotonic() - missingSince;
+        const late = clock.monotonic() >= deadline;
+        if (missing >= (late ? MISSING_MS / 2 : MISSING_MS)) throw lostTicket(ticket);
+        if (late) return null;
+        snapshot = await next(Math.max(0, deadline - clock.monotonic()), 0);
+        continue;
+      }
+      let fresh: Snapshot | null = null;
+      let pause = 0;
+      try {
+        const late = clock.monotonic() >= deadline;
+        if (
+          numberOf(snapshot.done) > ticket ||
+          (numberOf(snapshot.done) === ticket &&
+            (late || !await isUnfinished(queue, snapshot, options.signal)))
+        ) {
+          const result = await queue.chains.find("done", snapshot.done!, ticket, options.signal);
+          if (candidate !== undefined && result.message.candidate !== candidate) {
+            throw lostTicket(ticket);
+          }
+          return result;
+        }
+        if (late) return null;
+        candidate ??= (await queue.chains.find("queue", snapshot.queue!, ticket, options.signal))
+          .message.candidate as Oid;
+        const turn = await watcher.turn(snapshot, { until: ticket });
+        say(turn, snapshot, ticket);
+        if (isProgress(turn)) fresh = await readSnapshot(queue, signal);
+        landing.good();
+      } catch (error) {
+        pause = landing.bear(error);
+      }
+      snapshot = fresh ?? await next(Math.max(0, deadline - clock.monotonic()), pause);
+    }
+  } catch (error) {
+    if (!timeUp.signal.aborted || options.signal.aborted) throw error;
+    return null;
+  } finally {
+    ended.abort();
+  }
+}
+
+/** Its number has become another's, or nobody's. */
+function lostTicket(ticket: number): AgentqError {
+  return new AgentqError(
+    "ticket-unknown",
+    `ticket ${ticket} is not in the queue any more: the origin was put back to what it was before it`,
+    { hint: "Submit the commit again.", details: { ticket, lost: true } },
+  );
+}
+
+class TimeUp extends Error {
+  constructor() {
+    super("the time to wait is over");
+  }
+}
