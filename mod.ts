@@ -18,7 +18,8 @@ export { type Overlay, overlay } from "./src/merge/overlay.ts";
 
 // The landing queue.
 export { openQueue, type Queue, readSnapshot, type Snapshot } from "./src/landing/snapshot.ts";
-export { submit, type SubmitOptions, type SubmitRequest } from "./src/landing/submit.ts";
+export { submit, type SubmitOptions } from "./src/landing/submit.ts";
+export type { SubmitRequest } from "./src/landing/submit-request.ts";
 export type { DutyOptions } from "./src/landing/duty.ts";
 export { landQueue } from "./src/landing/land-queue.ts";
 export { waitForTicket } from "./src/landing/wait-for-ticket.ts";

@@ -6,7 +6,7 @@ import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
-import { isForQueue, isFromHere } from "../src/landing/submit.ts";
+import { isForQueue, isFromHere } from "../src/landing/submit-request.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";

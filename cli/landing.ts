@@ -8,7 +8,7 @@ import type { DutyOptions } from "../src/landing/duty.ts";
 import { type EntryCache, openEntryCache } from "../src/landing/entry-cache.ts";
 import { participantId } from "../src/landing/participant.ts";
 import { openQueue, type Queue, type Snapshot } from "../src/landing/snapshot.ts";
-import type { SubmitPlace } from "../src/landing/submit.ts";
+import type { SubmitPlace } from "../src/landing/submit-request.ts";
 import { openSubmissions, type Submissions } from "../src/landing/submissions.ts";
 import type { Workshop } from "../src/landing/workshop.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";

@@ -1,7 +1,8 @@
 /** A submission whose origin is out of reach: kept on this machine, for a later command to deliver. */
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import { documentOfQueued } from "../src/landing/documents.ts";
-import { keep, type SubmitRequest } from "../src/landing/submit.ts";
+import { keep } from "../src/landing/keep.ts";
+import type { SubmitRequest } from "../src/landing/submit-request.ts";
 import { createSubmissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";

@@ -4,7 +4,7 @@ import { AgentqError } from "../../src/errors.ts";
 import { repositoryInputs } from "../../src/git/inputs.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { statusOf } from "../../src/landing/status.ts";
-import { isForQueue, type SubmitPlace } from "../../src/landing/submit.ts";
+import { isForQueue, type SubmitPlace } from "../../src/landing/submit-request.ts";
 import { type SubmissionRecord, submissionsInputs } from "../../src/landing/submissions.ts";
 import { currentDirectory } from "../../src/platform/directory.ts";
 import type { Input } from "../../src/platform/inputs.ts";

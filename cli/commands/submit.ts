@@ -11,7 +11,8 @@ import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
 import { staysAsItIs } from "../../src/landing/resume.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
-import { checkRequest, submit, type SubmitRequest } from "../../src/landing/submit.ts";
+import { submit } from "../../src/landing/submit.ts";
+import { checkRequest, type SubmitRequest } from "../../src/landing/submit-request.ts";
 import {
   createSubmissions,
   type SubmissionRecord,

@@ -6,7 +6,7 @@ import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { ticketOf } from "../../src/landing/resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";
 import type { SubmissionRecord, Submissions } from "../../src/landing/submissions.ts";
-import { isForQueue } from "../../src/landing/submit.ts";
+import { isForQueue } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetAnswered } from "../deliver.ts";
 import {

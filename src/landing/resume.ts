@@ -10,7 +10,8 @@ import { enqueue, findSubmission } from "./enqueue.ts";
 import { PATIENCE_MS } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, isUnderWay, type SubmissionRecord } from "./submissions.ts";
-import type { SubmitOptions, SubmitRequest, Submitted } from "./submit.ts";
+import type { SubmitOptions, Submitted } from "./submit.ts";
+import type { SubmitRequest } from "./submit-request.ts";
 import { delivering } from "./under-way.ts";
 
 /** How often to look whether another process has got the ticket. */

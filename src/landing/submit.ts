@@ -5,88 +5,16 @@
  */
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { holdsCommit } from "../git/repository.ts";
-import type { ObjectReader, Oid, Origin } from "../git/types.ts";
+import type { ObjectReader, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
-import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
-import { submissionId } from "./participant.ts";
-import { asAsked, asksOtherwise, resume, withdraw } from "./resume.ts";
+import { resume, withdraw } from "./resume.ts";
 import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { owner } from "./submission-record.ts";
 import { draftOf, isUnderWay, type SubmissionRecord, type Submissions } from "./submissions.ts";
+import { isSame, newRecord, type SubmitPlace, type SubmitRequest } from "./submit-request.ts";
 import { pushing } from "./under-way.ts";
-import type { Json } from "../store/types.ts";
-
-/** What a person asks for. */
-export interface SubmitRequest {
-  readonly candidate: Oid;
-  readonly verifyCmd: string | null;
-  /** Seconds; whole seconds are written, rounded up, as other clients read no fractions. */
-  readonly verifyTimeout: number;
-  readonly title: string | null;
-  readonly drops: readonly string[];
-}
-
-/** Where it is submitted from and to. */
-export interface SubmitPlace {
-  /** The clone's git directory. */
-  readonly repository: string;
-  /** Name or url of the remote, without credentials. */
-  readonly remote: string;
-  /** The origin as it may be printed. */
-  readonly url: string;
-  readonly namespace: string;
-  readonly branch: string | null;
-  /** True where nobody named the branch: it is the origin's HEAD. */
-  readonly isDefault?: boolean;
-}
-
-/** @throws `usage` for what no ticket can hold */
-export function checkRequest(request: SubmitRequest): void {
-  const bytes = (text: string) => new TextEncoder().encode(text).length;
-  const refuse = (what: string) => {
-    throw new AgentqError("usage", what);
-  };
-  if (bytes(request.verifyCmd ?? "") > MAX_COMMAND_BYTES) {
-    refuse(`the verify command is longer than ${MAX_COMMAND_BYTES} bytes`);
-  }
-  if (bytes(request.title ?? "") > MAX_TITLE_BYTES) {
-    refuse(`the title is longer than ${MAX_TITLE_BYTES} bytes`);
-  }
-  if (bytes(request.drops.join("\n")) > MAX_LIST_BYTES) {
-    refuse(`the dropped paths take more than ${MAX_LIST_BYTES} bytes; use globs`);
-  }
-}
-
-/** A new record of an intent. */
-export function newRecord(
-  request: SubmitRequest,
-  place: SubmitPlace,
-  options: { submitter: string; now: number; since?: Oid | null; by?: Json },
-): SubmissionRecord {
-  const { repository, remote, url, namespace, branch } = place;
-  return {
-    v: 1,
-    submission: submissionId(),
-    repository,
-    remote,
-    url,
-    namespace,
-    branch,
-    candidate: request.candidate,
-    submitter: options.submitter,
-    submittedAt: Math.floor(options.now),
-    verifyCmd: request.verifyCmd,
-    verifyTimeout: Math.ceil(request.verifyTimeout),
-    title: request.title,
-    drops: [...request.drops],
-    ...(options.since === undefined ? { kept: true } : { since: options.since }),
-    ...(options.by !== undefined && { by: options.by }),
-    ticket: null,
-  };
-}
 
 export interface SubmitOptions {
   readonly clock: Clock;
@@ -305,69 +233,6 @@ const requestOf = ({ candidate, verifyCmd, verifyTimeout, title, drops }: Submis
   drops,
 });
 
-/**
- * Keeps the intent on this machine, to be delivered when the origin can be reached. A
- * commit that waits here already isn't kept twice: it is kept as it is asked for last.
- */
-export async function keep(
-  request: SubmitRequest,
-  place: SubmitPlace,
-  options: Pick<SubmitOptions, "clock" | "me" | "submissions"> & { readonly again?: boolean },
-): Promise<Pick<Submitted, "record" | "fresh">> {
-  const { submissions, me, clock } = options;
-  if (!options.again) {
-    const all = await submissions.list({ candidate: request.candidate });
-    const queued = all.find((record) =>
-      record.ticket !== null && record.candidate === request.candidate && isSame(record, place)
-    );
-    if (queued) return { record: queued, fresh: false };
-  }
-  const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
-  for (const record of waiting) {
-    if (!isSame(record, place) || record.candidate !== request.candidate || isUnderWay(record)) {
-      continue;
-    }
-    // It keeps its id: should an attempt have got through unseen, there is no second ticket.
-    const now = await submissions.exclusively(record, async (recorded, learn) => {
-      if (recorded.ticket !== null) return null;
-      if (recorded.kept && !asksOtherwise(recorded, request)) return recorded;
-      const changed = { ...asAsked(recorded, request, { clock, me }), kept: true };
-      await learn.change(changed);
-      return changed;
-    });
-    if (now) return { record: now, fresh: false };
-  }
-  const record = newRecord(request, place, { submitter: me, now: clock.wall() });
-  await submissions.record(record);
-  return { record, fresh: true };
-}
-
 function noteOf(error: unknown): string {
   return `the ticket's number could not be kept on this machine: ${(error as Error).message}`;
-}
-
-/** True when a record belongs to this clone and queue. */
-function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
-  return isFromHere(record, place) && isForQueue(record, place);
-}
-
-/**
- * True when a record was made in this clone, or in one that is gone or has made room for another, which lacks the
- * commit: this may be that one, moved.
- */
-export function isFromHere(
-  { repository, candidate }: SubmissionRecord,
-  place: Pick<SubmitPlace, "repository">,
-): boolean {
-  return repository === place.repository || !holdsCommit(repository, candidate);
-}
-
-/** True when a record is for this queue. */
-export function isForQueue(
-  record: SubmissionRecord,
-  place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault">,
-): boolean {
-  if (record.url !== place.url || record.namespace !== place.namespace) return false;
-  // Kept for the origin's HEAD, when that wasn't known: no other branch is meant.
-  return record.branch === place.branch || (record.branch === null && place.isDefault === true);
 }

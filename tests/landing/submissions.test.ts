@@ -10,7 +10,9 @@ import type { Origin } from "../../src/git/types.ts";
 import type { TicketEntry } from "../../src/landing/chain.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { deliver, staysAsItIs } from "../../src/landing/resume.ts";
-import { keep, newRecord, submit, type SubmitPlace } from "../../src/landing/submit.ts";
+import { keep } from "../../src/landing/keep.ts";
+import { submit } from "../../src/landing/submit.ts";
+import { newRecord, type SubmitPlace } from "../../src/landing/submit-request.ts";
 import {
   createSubmissions,
   openSubmissions,
