@@ -64,9 +64,29 @@ return answer
  * KEYS base prefix, names. ARGV whether to ask for the role where one of them is empty, or there are none;
  * queues, or none for all. The role as in STATUS, then triples: queue, pending, processing.
  */
-export const STATUSES = script(
+export const STATUSES = statuses(
   "statuses",
-  `${SERVER_ROLE}
+  `
+  local waiting = redis.call('LLEN', KEYS[1] .. queue .. ':pending')
+  local out = redis.call('ZCARD', KEYS[1] .. queue .. ':processing')`,
+);
+
+/** The same also where a key isn't of the type that it should be: then -1 stands in the place of both counts. */
+export const STATUSES_EACH = statuses(
+  "statuses-each",
+  `
+  local waiting = redis.pcall('LLEN', KEYS[1] .. queue .. ':pending')
+  local out = redis.pcall('ZCARD', KEYS[1] .. queue .. ':processing')
+  for _, each in ipairs({ waiting, out }) do
+    if type(each) == 'table' and not string.find(each.err, 'WRONGTYPE', 1, true) then return each end
+  end
+  if type(waiting) == 'table' or type(out) == 'table' then waiting, out = -1, -1 end`,
+);
+
+function statuses(name: string, counts: string) {
+  return script(
+    name,
+    `${SERVER_ROLE}
 local queues = {}
 for i = 2, #ARGV do queues[#queues + 1] = ARGV[i] end
 if #queues == 0 then
@@ -77,37 +97,7 @@ local answer, empty = { ${MASTER} }, #queues == 0
 for _, queue in ipairs(queues) do
   if redis.call('SISMEMBER', KEYS[2], queue) == 0 then
     return redis.error_reply('NOQUEUE ' .. queue)
-  end
-  local waiting = redis.call('LLEN', KEYS[1] .. queue .. ':pending')
-  local out = redis.call('ZCARD', KEYS[1] .. queue .. ':processing')
-  empty = empty or waiting + out == 0
-  answer[#answer + 1] = queue
-  answer[#answer + 1] = waiting
-  answer[#answer + 1] = out
-end
-if empty then answer[1] = server_role(ARGV[1]) end
-return answer
-`,
-  true,
-);
-
-/**
- * The same of all queues, also where a key isn't of the type that it should be: then -1 stands in the place of both
- * counts.
- */
-export const STATUSES_EACH = script(
-  "statuses-each",
-  `${SERVER_ROLE}
-local queues = redis.call('SMEMBERS', KEYS[2])
-table.sort(queues)
-local answer, empty = { ${MASTER} }, #queues == 0
-for _, queue in ipairs(queues) do
-  local waiting = redis.pcall('LLEN', KEYS[1] .. queue .. ':pending')
-  local out = redis.pcall('ZCARD', KEYS[1] .. queue .. ':processing')
-  for _, each in ipairs({ waiting, out }) do
-    if type(each) == 'table' and not string.find(each.err, 'WRONGTYPE', 1, true) then return each end
-  end
-  if type(waiting) == 'table' or type(out) == 'table' then waiting, out = -1, -1 end
+  end${counts}
   empty = empty or waiting == 0 and out == 0
   answer[#answer + 1] = queue
   answer[#answer + 1] = waiting
@@ -116,8 +106,9 @@ end
 if empty then answer[1] = server_role(ARGV[1]) end
 return answer
 `,
-  true,
-);
+    true,
+  );
+}
 
 /**
  * KEYS base prefix, names. ARGV queues, or none for all. The first key that isn't of the type that it should be:
