@@ -47,20 +47,18 @@ export function shownPath(text: string): string {
 
 /**
  * A path (byte string) as one word of a shell's command line: as it is where no character means anything, else between
- * single quotes. One with control characters, or that isn't UTF-8, is escaped (`$'…'`, as bash and zsh read it).
+ * single quotes. One with control characters, or that isn't UTF-8, is what `printf` makes of it, as every shell reads;
+ * at the end of which a shell drops newlines, so that a name with one there needs bash or zsh (`$'…'`).
  */
 export function shellPath(path: string): string {
   if (/^[A-Za-z0-9_./@+,=][A-Za-z0-9_./@+,=-]*$/.test(path)) return path;
   const text = Buffer.from(path, "latin1").toString("utf8");
-  if (CONTROL.test(text) || utf8(text) !== path) {
-    const inner = path.replace(/[\x00-\x1f'\\\x7f-\uffff]/g, (char) => {
-      const letter = char === '"' ? undefined : LETTERS.get(char);
-      return "\\" +
-        (char === "'" ? "'" : letter ?? char.charCodeAt(0).toString(8).padStart(3, "0"));
-    });
-    return `$'${inner}'`;
-  }
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  if (!CONTROL.test(text) && utf8(text) === path) return `'${text.replaceAll("'", "'\\''")}'`;
+  const inner = path.replace(/[\x00-\x1f'\\\x7f-\uffff]/g, (char) => {
+    const letter = char === '"' ? undefined : LETTERS.get(char);
+    return "\\" + (letter ?? char.charCodeAt(0).toString(8).padStart(3, "0"));
+  });
+  return path.endsWith("\n") ? `$'${inner}'` : `"$(printf '${inner.replaceAll("%", "%%")}')"`;
 }
 
 /** A sentence that names paths, on one line: those of `paths` as {@link shownPath} gives them. */

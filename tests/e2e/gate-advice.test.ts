@@ -44,7 +44,7 @@ scenario("what brings lost files back is advised as a shell takes it", async () 
   const commands = [...refused.report.matchAll(/take it whole: (.*)$/mg)].map(([, one]) => one);
   assert.equal(commands.length, names.length);
   for (const command of commands) {
-    const { status, stderr } = spawnSync("bash", ["-c", command], { cwd: b.dir, encoding: "utf8" });
+    const { status, stderr } = spawnSync("sh", ["-c", command], { cwd: b.dir, encoding: "utf8" });
     assert.equal(status, 0, `${command}: ${stderr}`);
   }
   git(b.dir, "commit", "-q", "-m", "as advised");

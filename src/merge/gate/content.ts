@@ -1,5 +1,5 @@
 /** Whether a path's content, there as a file of the right type, lacks what a side did to it. */
-import { isRegular } from "../entry.ts";
+import { isRegular, isSubmodule } from "../entry.ts";
 import { type MergedTexts, withAdapted } from "./adapted.ts";
 import { cutsOf, type Merged, mergedText } from "./cuts.ts";
 import { inUtf8 } from "./encoding.ts";
@@ -40,6 +40,13 @@ function findOpaqueLoss(
   { base, ours, theirs, expected, result, conflicted }: PathVersions,
   lost: Lost,
 ): Loss | null {
+  const kinds = [ours, theirs, result, ...base.mode === 0 ? [] : [base]];
+  if (conflicted && kinds.every(({ mode }) => isSubmodule(mode))) {
+    // Either side's commit may contain the other's: its own history knows, and lies elsewhere. git fast-forwards then.
+    return result.oid === base.oid && ours.oid !== base.oid && theirs.oid !== base.oid
+      ? lost("whole", 0, "has the old commit, which both sides changed")
+      : null;
+  }
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
     if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
     const alone = other.oid === base.oid || other.oid === side.oid;

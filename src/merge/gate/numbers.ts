@@ -23,6 +23,16 @@ const NUMBER = new RegExp(
 /** `sha512-…`, `sha256:…`, `h1:…`, and bare checksums. */
 const NAMED_HASH = /(?<![a-z0-9_])(sha\d{1,3}|md5|h1)([-:=])[a-z0-9+/_-]{20,}={0,2}/gi;
 const HASH = /(?<![a-z0-9_])[0-9a-f]{32,128}(?![a-z0-9_])/gi;
+/** Abbreviated names of commits, which have a letter and a digit. */
+const SHORT = /(?<![a-z0-9_])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,31}(?![a-z0-9_])/gi;
+/** Days with the month's name: `February 7, 2024`, `7 Feb 2024`, `2024-Feb-07`. */
+const MONTH = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|" +
+  "sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\\.?";
+const DAY = new RegExp(
+  `(?<![a-z0-9_])(?:${MONTH}[ -]\\d{1,2}(?:st|nd|rd|th)?(?:,? |-)\\d{4}|` +
+    `\\d{1,2}(?:st|nd|rd|th)?[ -]${MONTH}[ ,-]{1,2}\\d{4}|\\d{4}[ -]${MONTH}[ -]\\d{1,2})(?![a-z0-9_])`,
+  "gi",
+);
 /** A line that gives a name a number: the name, and what comes before the number. */
 const KEYED =
   /^\s*(["']?[\w.@/-]*[a-z_][\w.@/-]*["']?\s*(?:[:=~^<>!]=?|=>|===)\s*["']?[v^~<>= ]*)\d/i;
@@ -33,8 +43,8 @@ const BYTES = 1_000_000;
 const plain = (data: Uint8Array): string =>
   Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1");
 
-/** Numbers, ranges of them, and days: `1.2`, `2021-2024`, `11/2026`. */
-const PLAIN = /\d+(?:\.\d+)*(?:(?:[-/]|\xe2\x80[\x93\x94])\d+(?:\.\d+)*)*/g;
+/** Numbers, ranges of them, and days: `1.2`, `2021-2024`, `11/2026`, `2024_02_01_101010`. */
+const PLAIN = /\d+(?:[._]\d+)*(?:(?:[-/]|\xe2\x80[\x93\x94])\d+(?:[._]\d+)*)*/g;
 /** The years of a copyright notice: `2021, 2023 - present`. */
 const YEARS = new RegExp(
   "(?<=(?:copyright|\\(c\\)|\\xc2\\xa9)[^\\n\\d]*)(?:19|20)\\d\\d" +
@@ -42,20 +52,28 @@ const YEARS = new RegExp(
   "gi",
 );
 
+/** Each kind, the longer before what may be a part of it, and what stands for it. */
+const BY_KIND: readonly (readonly [RegExp, string])[] = [
+  [YEARS, "0"],
+  [NAMED_HASH, "$1$2#"],
+  [DAY, "0"],
+  [HASH, "#"],
+  [NUMBER, "$10"],
+  [SHORT, "0"],
+  [PLAIN, "0"],
+];
+
 /** Whether texts are the same but for blanks, and numbers and checksums in them. */
 function differInNumbers(...texts: readonly Uint8Array[]): boolean {
   if (texts.some(({ length }) => length > BYTES)) return false;
   const bare = texts.map((data) =>
-    plain(data).replace(YEARS, "0").replace(NAMED_HASH, "$1$2#").replace(HASH, "#")
-      .replace(NUMBER, "$10").replace(PLAIN, "0").replace(/\s+/g, "")
+    BY_KIND.reduce((text, [kind, instead]) => text.replace(kind, instead), plain(data))
+      .replace(/\s+/g, "")
   );
   return bare.every((one) => one === bare[0]);
 }
 
-const ANY_NUMBER = new RegExp(
-  [YEARS, NAMED_HASH, HASH, NUMBER, PLAIN].map(({ source }) => `(?:${source})`).join("|"),
-  "gi",
-);
+const ANY_NUMBER = new RegExp(BY_KIND.map(([{ source }]) => `(?:${source})`).join("|"), "gi");
 
 /** The numbers and checksums of a text, one after the other. */
 export const numbersOf = (data: Uint8Array): string[] => plain(data).match(ANY_NUMBER) ?? [];

@@ -18,7 +18,7 @@ const text = (dir: string, path: string): string => readFileSync(join(dir, path)
 const commands = (dir: string): string[] =>
   adviceOf(refused(dir).report).map((line) => line.slice(line.indexOf(": ") + 2));
 const runs = (dir: string, command: string): number | null =>
-  spawnSync("bash", ["-c", command], { cwd: dir, env: gitEnv() }).status;
+  spawnSync("sh", ["-c", command], { cwd: dir, env: gitEnv() }).status;
 
 describe("in a directory of the work tree", () => {
   const paths = { "package.json": plan(), "web/package.json": plan({ 1: "of web" }) };
@@ -44,7 +44,7 @@ describe("in a directory of the work tree", () => {
       (dir) => void git(dir, "checkout", "HEAD", "--", "package.json", "web"),
     );
     const diff = /\((git diff [^)]*)\)/.exec(refused(dir).report)![1]!;
-    const { stdout } = spawnSync("bash", ["-c", diff], {
+    const { stdout } = spawnSync("sh", ["-c", diff], {
       cwd: join(dir, "web"),
       env: gitEnv(),
       encoding: "utf8",

@@ -1,4 +1,4 @@
-/** Following the advice of a report as it stands, with bash and git. */
+/** Following the advice of a report as it stands, with sh and git. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { git, gitEnv } from "../../helpers/git.ts";
@@ -22,10 +22,10 @@ export const adviceOf = (report: string): string[] =>
   ).map((line) => line.trim());
 
 const asShellReads = (word: string): string =>
-  spawnSync("bash", ["-c", `printf %s ${word}`], { encoding: "utf8" }).stdout;
+  spawnSync("sh", ["-c", `printf %s ${word}`], { encoding: "utf8" }).stdout;
 
 export function runShell(dir: string, command: string): void {
-  const run = spawnSync("bash", ["-c", command], { cwd: dir, env: gitEnv(), encoding: "utf8" });
+  const run = spawnSync("sh", ["-c", command], { cwd: dir, env: gitEnv(), encoding: "utf8" });
   assert.equal(run.status, 0, `${command}: ${run.stderr}${run.stdout}`);
 }
 
@@ -39,7 +39,8 @@ export function follow(
   const followed: Followed = { edits: [], commands: [], drops: [] };
   for (const line of adviceOf(report)) {
     const advice = line.slice(line.indexOf(": ") + 2);
-    const [, drop, what] = /--drop=(\S+|'.*?'|\$'.*?') (keeps|lets)/.exec(advice) ?? [];
+    const [, drop, what] =
+      /--drop=("\$\(printf '.*?'\)"|\$'.*?'|'.*?'|\S+) (keeps|lets)/.exec(advice) ?? [];
     const isKept = what === "lets" || choice === "drop" ||
       choice === "keep" && !advice.includes(" keeps it changed, ");
     if (drop !== undefined && isKept) {

@@ -26,6 +26,20 @@ describe("either of two answers to one question passes:", () => {
       `rev: ${"c1".repeat(20)}\n`,
     ],
     ["months", "end = '11/2025'\n", "end = '02/2029'\n", "end = '11/2027'\n"],
+    [
+      "Rails' schema",
+      "(version: 2024_01_01_000000)\n",
+      "(version: 2024_02_01_101010)\n",
+      "(version: 2024_02_03_121212)\n",
+    ],
+    [
+      "days in words",
+      "Updated: May 30, 2023.\n",
+      "Updated: February 7, 2024.\n",
+      "Updated: Mar 1st, 2024.\n",
+    ],
+    ["days the other way", "on 7 January 2023\n", "on 17 Feb. 2024\n", "on 1st March 2024\n"],
+    ["short names of commits", "pin = a1b2c3d\n", "pin = 0123abc\n", "pin = fedcba98765\n"],
     ["a limit both put in", "z\n", "z\nfoo: 30s\n", "z\nfoo: 45s\n"],
     ["a dependency both put in", "z\n", 'z\n"foo": "^1.2.0"\n', 'z\n"foo": "^1.3.0-rc.1"\n'],
   ] as const;
@@ -40,6 +54,19 @@ describe("either of two answers to one question passes:", () => {
       }
     });
   }
+
+  test("but not words that look like one", () => {
+    for (
+      const [base, hers, his] of [
+        ["sort by may 30\n", "sort by june\n", "filter by may 30\n"],
+        ["pin = acceded\n", "pin = defaced\n", "pin = effaced\n"],
+        ["x_1 = a_1\n", "x_1 = b_1\n", "x_1 = c_1\n"],
+      ] as const
+    ) {
+      const [b, o, t] = [base, hers, his].map(within) as [string, string, string];
+      assert.equal(judge([b, o, t, o]).ok, false, base);
+    }
+  });
 
   test("tabs in a whole file, or what was edited in it", () => {
     const tabs = within(code).replaceAll("  ", "\t");

@@ -148,7 +148,7 @@ describe("names are given so that a shell and git take them, each in a command o
       const more = /… and (\d+) more like it: --json has all paths, as `files`/.exec(report);
       assert.equal(Number(more?.[1] ?? 0), left - commands.length);
       for (const [i, command] of commands.entries()) {
-        const run = spawnSync("bash", ["-c", command], { cwd: dir, encoding: "utf8" });
+        const run = spawnSync("sh", ["-c", command], { cwd: dir, encoding: "utf8" });
         assert.equal(run.status, 0, `${command}: ${run.stderr}`);
         const file = files[i]!;
         const bytes = unquotePath(file);
@@ -189,7 +189,7 @@ describe("names are given so that a shell and git take them, each in a command o
     merge(dir, ["-s", "ours"]);
     const { report } = refused(dir);
     const advised = [...report.matchAll(/--drop=(.*) keeps it deleted\.$/mg)].map(([, drop]) =>
-      spawnSync("bash", ["-c", `printf %s ${drop}`], { encoding: "utf8" }).stdout
+      spawnSync("sh", ["-c", `printf %s ${drop}`], { encoding: "utf8" }).stdout
     );
     assert.equal(advised.length, 8);
     assert.equal(refused(dir, advised).files.length, names.length - advised.length);

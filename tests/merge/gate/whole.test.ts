@@ -1,9 +1,9 @@
 /** What the gate makes of binaries, links and UTF-16, and of ordinary commits after a merge that lost work. */
 import { Buffer } from "node:buffer";
-import { rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { write } from "../../helpers/git.ts";
+import { git, write } from "../../helpers/git.ts";
 import {
   merged as mergeOf,
   passes,
@@ -13,13 +13,16 @@ import {
 } from "./repo.ts";
 
 /** Content of `f`: text, bytes, or a link to somewhere; null leaves it. */
-type Content = string | Uint8Array | { link: string } | null;
+type Content = string | Uint8Array | { link: string } | { commit: string } | null;
 
 function put(dir: string, content: Content): void {
   if (content === null) return;
   const path = join(dir, "f");
-  rmSync(path, { force: true });
-  if (typeof content === "object" && "link" in content) symlinkSync(content.link, path);
+  rmSync(path, { force: true, recursive: true });
+  if (typeof content === "object" && "commit" in content) {
+    mkdirSync(path);
+    git(dir, "update-index", "--add", "--cacheinfo", `160000,${content.commit},f`);
+  } else if (typeof content === "object" && "link" in content) symlinkSync(content.link, path);
   else writeFileSync(path, content);
 }
 
@@ -65,6 +68,18 @@ describe("a binary", () => {
     refuses(merged(IMAGE, image("ada"), image("ben"), image("ben")), /other side's content whole/);
     passes(merged(IMAGE, image("ada"), image("ben"), image("ada and ben")));
   });
+});
+
+test("a submodule that both moved is at either side's commit, which may contain the other's", () => {
+  const at = (digit: string): Content => ({ commit: digit.repeat(40) });
+  for (const result of [at("2"), at("3"), at("4")]) {
+    passes(merged(at("1"), at("2"), at("3"), result));
+  }
+  passes(merged(null, at("2"), at("3"), at("3")));
+  refuses(merged(at("1"), at("2"), at("3"), at("1")), /the old commit, which both sides changed/);
+  refuses(merged(at("1"), at("2"), null, at("1")), /old content/);
+  refuses(merged(at("1"), null, at("3"), at("1")), /old content/);
+  refuses(merged(at("1"), null, null, at("4")), /by neither side/);
 });
 
 test("a link that one side changed, or none, goes where merging says", () => {
