@@ -41,16 +41,19 @@ export function repositoryInputs(repository: Repository, start: string): Input[]
 }
 
 /** What a listing of the refs below `prefixes` and the name of HEAD's branch rest on. */
-export function refInputs({ commonDir }: Repository, prefixes: readonly string[]): Input[] | null {
+export function refInputs(
+  { gitDir, commonDir }: Repository,
+  prefixes: readonly string[],
+): Input[] | null {
   const inputs: Input[] = [["text", join(commonDir, "packed-refs")]];
-  const head = symbolic(join(commonDir, "HEAD"));
+  const head = symbolic(join(gitDir, "HEAD"));
   if (head === null) return null;
   const refs = new Set([head]);
   for (const prefix of prefixes) {
     const slash = prefix.lastIndexOf("/") + 1;
     if (!list(commonDir, prefix.slice(0, slash), prefix.slice(slash), inputs, refs)) return null;
   }
-  inputs.push(["text", join(commonDir, "HEAD")]);
+  inputs.push(["text", join(gitDir, "HEAD")]);
   for (const ref of refs) {
     const path = join(commonDir, ref);
     // A symbolic ref leads on to others.

@@ -6,7 +6,7 @@ import { type GitConfig, openConfig } from "./config.ts";
 import { readConfigFile } from "./config-sources.ts";
 import { sharedRepositoryMode } from "./shared-repository.ts";
 import { type ConfigEntry, parseBoolean, parseConfig, parseInteger } from "./config-file.ts";
-import { discoverRepository } from "./discovery.ts";
+import { type Discovered, discoverRepository } from "./discovery.ts";
 import { type ObjectStore, openObjectStore } from "./odb.ts";
 import { openRefStore, type RefStore, resolveRef } from "./refs.ts";
 import type { Oid } from "./types.ts";
@@ -42,6 +42,8 @@ export interface OpenOptions {
    * where the person named no repository.
    */
   env?: Readonly<Record<string, string | undefined>>;
+  /** Where it was found already (`enterRepository`): nothing is looked for then. */
+  found?: Discovered;
 }
 
 /** Extensions that change nothing about how a repository is read. */
@@ -104,7 +106,7 @@ function readFormat(commonDir: string, entries: readonly ConfigEntry[]): Format 
  */
 export function openRepository(start: string, options: OpenOptions = {}): Repository {
   const env = options.env ?? {};
-  const found = discoverRepository(start, env);
+  const found = options.found ?? discoverRepository(start, env);
   const { gitDir, commonDir } = found;
   const configPath = join(commonDir, "config");
   const local = parseConfig(readConfigFile(configPath) ?? "", configPath);

@@ -1,8 +1,9 @@
 /** An origin on this machine's file system, read and written in-process. */
-import { existsSync, realpathSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
+import { enterRepository } from "../discovery.ts";
 import { refInputs, repositoryInputs } from "../inputs.ts";
 import { leavesForeignFiles } from "../ownership.ts";
 import { openRepository, type Repository } from "../repository.ts";
@@ -10,9 +11,6 @@ import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
 import { hiddenRefs } from "./hidden-refs.ts";
 import { hooksDirectory, ignoredHooks } from "./hook-files.ts";
-
-/** The places where git looks for the repository that a path names, in its order. */
-const SUFFIXES = ["/.git", "", ".git/.git", ".git"];
 
 /**
  * Opens the repository at `path`.
@@ -63,10 +61,17 @@ export function openFileOrigin(
       });
     },
     inputs(prefixes) {
-      const found = repositoryInputs(repository, looked.at(-1)!);
+      const found = repositoryInputs(repository, repository.gitDir);
       const refs = refInputs(repository, prefixes);
       if (looked.slice(0, -1).some((at) => existsSync(at))) return null;
-      return found && refs && [...looked.map((at) => ["place", at] as const), ...found, ...refs];
+      if (found === null || refs === null) return null;
+      return [
+        ...looked.map((at) => ["place", at] as const),
+        // The place of a `.git` file stays the same when another path is written into it.
+        ["text", looked.at(-1)!],
+        ...found,
+        ...refs,
+      ];
     },
     remark() {
       const ignored = wordsOnIgnored(repository, url);
@@ -138,32 +143,20 @@ function wordsOnIgnored(
   };
 }
 
-/** A file that isn't a work tree's `.git` can be no repository. Bundles aren't read. */
-function isPlainFile(path: string, suffix: string): boolean {
-  return !suffix.endsWith("/.git") && statSync(path).isFile();
-}
-
 /** The repository that `path` names, and the places that were looked at, the last of which is it. */
-function openAt(path: string, url: string): { repository: Repository; looked: string[] } {
-  const full = resolve(path);
-  const looked: string[] = [];
-  for (const suffix of SUFFIXES) {
-    const candidate = full + suffix;
-    looked.push(candidate);
-    if (!existsSync(candidate) || isPlainFile(candidate, suffix)) continue;
-    try {
-      const repository = openRepository(candidate);
-      // Opening looks upward too; a directory that merely lies in some repository is no origin.
-      const real = realpathSync(candidate);
-      if (real === realpathSync(repository.gitDir) || suffix.endsWith("/.git")) {
-        return { repository, looked };
-      }
-    } catch (error) {
-      if (!isAgentqError(error, "not-a-repository")) throw error;
-    }
+function openAt(path: string, url: string): { repository: Repository; looked: readonly string[] } {
+  const missing = (why: string, cause?: AgentqError) =>
+    new AgentqError("origin-not-found", `There is no repository at ${url}${why}`, {
+      cause,
+      hint: "Check the remote's url, and whether the directory is mounted here.",
+      details: { ...cause?.details, path: resolve(path) },
+    });
+  try {
+    const { found, looked } = enterRepository(path);
+    if (found === null) throw missing(".");
+    return { repository: openRepository(path, { found }), looked };
+  } catch (error) {
+    if (!isAgentqError(error, "not-a-repository")) throw error;
+    throw missing(`: ${error.message}`, error);
   }
-  throw new AgentqError("origin-not-found", `There is no repository at ${url}.`, {
-    hint: "Check the remote's url, and whether the directory is mounted here.",
-    details: { path: full },
-  });
 }

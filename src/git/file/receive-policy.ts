@@ -115,8 +115,10 @@ function checkedOutBranches(origin: Repository, config: GitConfig): Map<string, 
     // The origin has no linked worktrees.
   }
   for (const name of names) note(`${origin.commonDir}/worktrees/${name}`);
-  // A git directory by itself counts as having a work tree, for git too, when its settings say so.
-  if (!origin.bare || config.getBoolean("core.bare") === false) note(origin.commonDir);
+  // A git directory by itself counts as having a work tree, for git too, when its settings say so; and that a linked
+  // worktree is one says nothing of the repository that it belongs to.
+  const main = origin.gitDir === origin.commonDir && !origin.bare;
+  if (main || config.getBoolean("core.bare") === false) note(origin.commonDir);
   return found;
 }
 
