@@ -2,10 +2,10 @@
 import { commandHandler } from "../../../src/queuefs/command-handler.ts";
 import { openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
-import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
+import { type Handler, startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
-import { passOut, settlePassed } from "../../output/write.ts";
+import { passOut, passReady, settlePassed } from "../../output/write.ts";
 import { type Flags, STOPPED } from "../../spec.ts";
 import { milliseconds, warn, withBackend } from "./common.ts";
 import { countersOf } from "./counters.ts";
@@ -20,7 +20,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
     }
     const queue = name!;
     const timeoutMs = milliseconds(flags, "job-timeout");
-    const handler = commandHandler(queue, command, {
+    const run = commandHandler(queue, command, {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       onOutput: (chunk, from) => {
         // Programs may cut characters anywhere: what is passed on to a file or pipe stays bytes.
@@ -28,18 +28,24 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
         context.progress.stream(new TextDecoder().decode(chunk));
       },
     });
+    // A program that has ended is done, whoever reads what it said; the next one waits for that.
+    const handler: Handler = async (delivery, options) => {
+      await passReady(AbortSignal.any([options.signal, context.signal]));
+      await run(delivery, options);
+    };
     // A queue that isn't there is an error, not an empty one. What may pass the worker waits for.
     await backend.status(queue).catch((error) => {
       if (!isAgentqError(error) || !error.retryable) throw error;
     });
     await warn(context, backend);
+    const hints = new Set<string>();
     const worker = startWorker(backend, queue, handler, {
       concurrency: Number(flags.concurrency),
       maxAttempts: Number(flags["max-attempts"]),
       leaseMs: milliseconds(flags, "lease")!,
       backoff: { baseMs: milliseconds(flags, "backoff")!, maxMs: 60_000 },
       untilEmpty: flags["until-empty"] === true,
-      onEvent: (event) => report(context, event),
+      onEvent: (event) => report(context, event, hints),
     });
     // Without a state directory what a worker counts goes with it.
     const counters = countersOf(context, backend.label, queue);
@@ -78,9 +84,17 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
   }, { long: true });
 }
 
-/** What a person watching wants to know: what went wrong, and what was taken over. */
-function report(context: Context, event: WorkerEvent): void {
+/**
+ * What a person watching wants to know: what went wrong, and what was taken over. `hints`: those given so far, since
+ * what is waited out may last for ever unless somebody does something about it.
+ */
+function report(context: Context, event: WorkerEvent, hints: Set<string>): void {
   const { progress, verbose } = context;
+  const advise = (error: unknown) => {
+    if (!isAgentqError(error) || hints.has(error.hint)) return;
+    hints.add(error.hint);
+    progress.line(`hint: ${error.hint}`);
+  };
   switch (event.type) {
     case "requeued":
       return progress.line(`${event.id}: ${event.reason}; again in ${event.afterMs} ms`);
@@ -91,7 +105,8 @@ function report(context: Context, event: WorkerEvent): void {
     case "recovered":
       return progress.line(`${event.recovered.id}: taken back (${event.recovered.why})`);
     case "away":
-      return progress.line(`${event.error.message}; trying again until that is over`);
+      progress.line(`${event.error.message}; trying again until that is over`);
+      return advise(event.error);
     case "back":
       return progress.line(
         `the backend answers again, after ${(event.afterMs / 1000).toFixed(1)} s`,
@@ -105,7 +120,8 @@ function report(context: Context, event: WorkerEvent): void {
         }: ${said(event.error)}`,
       );
     case "error":
-      return progress.line(said(event.error));
+      progress.line(said(event.error));
+      return advise(event.error);
     default:
       if (verbose) progress.line(`${event.id}: ${event.type}`);
   }
