@@ -6,12 +6,16 @@
 import type { Sink } from "./outlet.ts";
 
 const RETRY_MS = 20;
+/** Beside what the pipe itself holds. */
+const LITTLE_BYTES = 4096;
 
 export interface PassOn {
   /** Takes a piece; a promise where its giver is to wait before it has the next one read. */
   pass(bytes: Uint8Array): Promise<void> | undefined;
   /** How many bytes nobody has taken so far. */
   left(): number;
+  /** Waits until little is left, before more is begun that will have something to say. @throws the signal's reason */
+  ready(signal: AbortSignal): Promise<void>;
 }
 
 /** `before` says whether what was said earlier has been taken, where that goes to the same reader. */
@@ -42,6 +46,7 @@ export function passOn(sink: Sink, before: () => boolean = () => true): PassOn {
     (timer as { unref?: () => void }).unref?.();
   };
 
+  const left = () => kept.reduce((sum, { bytes }) => sum + bytes.length, sink.pending());
   return {
     pass(bytes) {
       let waits: Promise<void> | undefined;
@@ -56,6 +61,12 @@ export function passOn(sink: Sink, before: () => boolean = () => true): PassOn {
       }
       return waits;
     },
-    left: () => kept.reduce((sum, { bytes }) => sum + bytes.length, sink.pending()),
+    left,
+    async ready(signal) {
+      while (left() > LITTLE_BYTES) {
+        signal.throwIfAborted();
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    },
   };
 }

@@ -99,6 +99,11 @@ export function passOut(bytes: Uint8Array): Promise<void> | undefined {
   return passing.pass(bytes);
 }
 
+/** Waits while much of what was passed on is still with us. @throws the signal's reason */
+export async function passReady(signal: AbortSignal): Promise<void> {
+  await passing?.ready(signal);
+}
+
 /**
  * Waits until the reader has what was passed on; once `stopping`, no longer than a second in which it takes nothing.
  * Returns how many bytes nobody has taken.
@@ -115,7 +120,15 @@ export async function settlePassed(stopping: AbortSignal): Promise<number> {
   }
 }
 
+/** Whether all that was to be told so far is in its reader's hands, as far as a writer can know. */
+export function isAnswerWhole(): boolean {
+  return answered && !failed && outputFault() === null;
+}
+
+let failed = false;
+
 function outputFailed(code: string): void {
+  failed = true;
   if (code === "EPIPE") onClosed();
   else lost ??= code;
 }

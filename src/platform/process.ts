@@ -26,7 +26,7 @@ export interface CommandOptions {
   readonly wrapper?: readonly string[];
   /**
    * Receives stdout and stderr as they come, interleaved. While a promise that it returned is not resolved, no more is
-   * read of that one: the command waits, as at any pipe that is full.
+   * read of that one: the command waits, as at any pipe that is full. What it leaves there when it ends is read at once.
    */
   readonly onOutput?: OnOutput;
   /** Bytes for its standard input; without them it is closed. */
@@ -132,18 +132,14 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
     const { child, outputs, closed } = piped;
     const tail = createTail();
     const watch = child.stdio?.[3] as Readable | null | undefined;
-    let waiting = 0;
+    let ended = false;
     outputs.forEach((stream, i) => {
       stream.on("data", (chunk: Uint8Array) => {
         tail.add(chunk);
         const taken = options.onOutput?.(chunk, i === 0 ? "stdout" : "stderr");
-        if (!(taken instanceof Promise)) return;
-        waiting++;
+        if (!(taken instanceof Promise) || ended) return;
         stream.pause();
-        taken.finally(() => {
-          waiting--;
-          stream.resume();
-        });
+        taken.finally(() => stream.resume());
       });
     });
     let begun = false;
@@ -216,15 +212,11 @@ export function runCommand(command: string, options: CommandOptions): Promise<Co
             });
           }
         });
-      // A process that left the group may hold the pipes open for ever: wait a bounded time only, but for a reader.
-      let drained: ReturnType<typeof setTimeout>;
-      const drain = () => {
-        drained = setTimeout(
-          () => waiting > 0 && !aborted && !timedOut ? drain() : finish(),
-          DRAIN_MS,
-        );
-      };
-      drain();
+      // What is left in its pipes is little, and it waits for nobody any more.
+      ended = true;
+      for (const stream of outputs) stream.resume();
+      // A process that left the group may hold the pipes open for ever: wait a bounded time only.
+      const drained = setTimeout(finish, DRAIN_MS);
       closed.then(() => {
         const end = () => {
           clearTimeout(drained);

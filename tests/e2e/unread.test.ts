@@ -211,6 +211,29 @@ scenario("an error is heard by a reader who was behind", async () => {
   unread.close();
 });
 
+scenario("a program that has ended is done, though nobody reads what it said", async () => {
+  const unread = unreadPipe(1);
+  const agent = makeAgent(makeOrigin());
+  await run(agent, ["queue", "create", "jobs"]);
+  for (const id of ["a", "b", "c"]) await run(agent, ["queue", "enqueue", "jobs", "x", "--id", id]);
+  const began = join(tempDir(), "began");
+  // More than one pipe holds, and less than the program's and the worker's.
+  const worker = start(agent, [
+    ...["queue", "work", "jobs", "--job-timeout", "30", "--grace", "60", "--"],
+    ...["sh", "-c", `echo $AGENTQ_MESSAGE_ID >>${began}; head -c 100000 /dev/zero`],
+  ], { wrapper: unread.wrapper });
+  const counts = async () => {
+    const { pending, processing } = await runJson(agent, ["queue", "status", "jobs"]);
+    return `${pending} and ${processing}`;
+  };
+  await until("the first to be acknowledged", async () => (await counts()) === "1 and 1");
+  worker.kill("SIGTERM");
+  assert.equal((await worker.done).status, 143);
+  assert.equal(await counts(), "2 and 0");
+  assert.equal(readFileSync(began, "utf8"), "a\n");
+  unread.close();
+});
+
 scenario(
   "a worker's reader that is slow gets all that its programs said, and in order",
   async () => {

@@ -125,19 +125,21 @@ export function createHands(options: HandsOptions): Hands {
     let reason: string | null = null;
     // A handler's program that can't be started: not the message's doing, and no attempt at it.
     let unable: AgentqError | null = null;
+    let begins = true;
     try {
       await handler(delivery, { signal: abort.signal, attempt });
     } catch (error) {
       reason = error instanceof Error ? error.message : String(error);
       const never = isAgentqError(error, "command-not-started", "current-directory-gone");
       unable = never ? error : null;
+      begins = !isAgentqError(error, "interrupted");
     }
     running--;
     if (isShortage(unable)) {
       tell({ type: "error", error: unable });
       short();
     } else if (unable !== null) broken(unable);
-    else begun();
+    else if (begins) begun();
     if (one.lost) {
       metrics.stale_count++;
       return tell({ type: "lost", id: delivery.id });
@@ -147,7 +149,7 @@ export function createHands(options: HandsOptions): Hands {
       metrics.processed++;
       return tell({ type: "acked", id: delivery.id });
     }
-    if (unable !== null || abort.signal.aborted) return await release(delivery);
+    if (unable !== null || !begins || abort.signal.aborted) return await release(delivery);
     metrics.error_count++;
     if (attempt >= maxAttempts) await giveUp(one, reason);
     else await tryAgain(one, reason, attempt);

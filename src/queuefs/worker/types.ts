@@ -9,6 +9,7 @@ import type { WorkerMetrics } from "../metrics.ts";
  * `command-not-started` or `current-directory-gone` says that no message can be handled here: this one is
  * given back, uncounted, and the worker ends with that error; or where the system is short of something
  * (its `details.errno` is EAGAIN, EMFILE, ENFILE or ENOMEM) or the program is being written (ETXTBSY) it waits before it takes another.
+ * Throwing `interrupted` says that nothing was begun: the message is given back, uncounted.
  */
 export type Handler = (message: Delivery, context: HandlerContext) => Promise<void> | void;
 
