@@ -2,10 +2,10 @@
 import { commandHandler } from "../../../src/queuefs/command-handler.ts";
 import { openMetricsFile } from "../../../src/queuefs/metrics-files.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
-import { startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
+import { type Handler, startWorker, type WorkerEvent } from "../../../src/queuefs/worker.ts";
 import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { Context } from "../../context.ts";
-import { passOut, settlePassed } from "../../output/write.ts";
+import { passOut, passReady, settlePassed } from "../../output/write.ts";
 import { type Flags, STOPPED } from "../../spec.ts";
 import { milliseconds, warn, withBackend } from "./common.ts";
 import { countersOf } from "./counters.ts";
@@ -20,7 +20,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
     }
     const queue = name!;
     const timeoutMs = milliseconds(flags, "job-timeout");
-    const handler = commandHandler(queue, command, {
+    const run = commandHandler(queue, command, {
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       onOutput: (chunk, from) => {
         // Programs may cut characters anywhere: what is passed on to a file or pipe stays bytes.
@@ -28,6 +28,11 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
         context.progress.stream(new TextDecoder().decode(chunk));
       },
     });
+    // A program that has ended is done, whoever reads what it said; the next one waits for that.
+    const handler: Handler = async (delivery, options) => {
+      await passReady(AbortSignal.any([options.signal, context.signal]));
+      await run(delivery, options);
+    };
     // A queue that isn't there is an error, not an empty one. What may pass the worker waits for.
     await backend.status(queue).catch((error) => {
       if (!isAgentqError(error) || !error.retryable) throw error;
