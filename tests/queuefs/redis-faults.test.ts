@@ -744,6 +744,12 @@ describe("the address of a Redis", () => {
         [`cert=${certificate}&key=${other}`, "holds another private key"],
         [`cert=${certificate}`, "holds no private key"],
         [`key=${key}`, "there is a key without cert"],
+        ...["ca", "cert", "key"].flatMap((name) => [
+          [`${name}=${join(dir, "none")}`, "can't be read: no such file or directory (ENOENT)"],
+          [`${name}=${dir}`, "can't be read: illegal operation on a directory (EISDIR)"],
+          [`${name}=${certificate}/below`, "can't be read: not a directory (ENOTDIR)"],
+          [`${name}=/proc/self/mem`, "can't be read: "],
+        ]),
       ] as [string, string][]
     ) {
       const parse = () => parseRedisUrl(`rediss://h?${options}`, {});

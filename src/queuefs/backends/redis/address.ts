@@ -16,6 +16,7 @@
 import { readFileSync } from "node:fs";
 import * as z from "zod/mini";
 import { AgentqError } from "../../../errors.ts";
+import { ioError } from "../../../platform/durable.ts";
 import {
   checkAuthorities,
   checkClientCertificate,
@@ -61,7 +62,7 @@ const ALLOWED: Record<keyof typeof optionsSchema.shape, string> = {
   servername: "a host name",
 };
 
-/** Reads a URL. Throws `usage` and `config-invalid`, without repeating a password; `io-error` for certificates. */
+/** Reads a URL. Throws `usage` and `config-invalid`, without repeating a password. */
 export function parseRedisUrl(
   url: string,
   env: Readonly<Record<string, string | undefined>>,
@@ -151,10 +152,18 @@ function readTls(options: z.infer<typeof optionsSchema>): NonNullable<RedisAddre
 
 function tlsFile(name: string, path: string | undefined): TlsFile | null {
   if (path === undefined) return null;
+  const setting = `the Redis URL's ${name}`;
   try {
-    return { setting: `the Redis URL's ${name}`, path, data: readFileSync(path) };
+    return { setting, path, data: readFileSync(path) };
   } catch (cause) {
-    throw new AgentqError("io-error", `${path}: ${(cause as Error).message}`, { cause });
+    const { message, details, retryable } = ioError("read", path, cause);
+    if (retryable) throw ioError("read", path, cause); // Too many open files: nothing is wrong with this one.
+    const why = message.slice(message.indexOf(path) + path.length + ": ".length);
+    throw new AgentqError(
+      "config-invalid",
+      `${setting} names ${path}, which can't be read: ${why}`,
+      { cause, hint: `Name a file in PEM that this user may read by ${name}=FILE.`, details },
+    );
   }
 }
 
