@@ -52,6 +52,7 @@ export async function openSession(
     namespace: context.namespace,
     branch: context.branch,
     guess: guessedBranch(context),
+    remote: printableRemote(context),
     ...(kept && { kept: kept(origin) }),
     signal: context.signal,
   });

@@ -7,7 +7,7 @@ import { cloneOrConfig, type FoundClone } from "../broken-clone.ts";
 import type { Context } from "../context.ts";
 import { cloneChecks } from "../doctor/clone.ts";
 import { machineAndState } from "../doctor/machine.ts";
-import { reaches } from "../landing.ts";
+import { printableRemote, reaches } from "../landing.ts";
 import type { Flags } from "../spec.ts";
 
 /**
@@ -37,6 +37,7 @@ async function originChecks(
     return await examineOrigin(open, {
       namespace: context.namespace,
       branch: context.branch,
+      remote: printableRemote(context),
       by: "doctor",
       push: flags["read-only"] !== true,
       clone,

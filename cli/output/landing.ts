@@ -67,8 +67,11 @@ export function describeStatus(status: StatusDocument): string {
   }
   if (status.rewound) {
     lines.push(
-      "the branch no longer contains what the queue landed: nothing lands until " +
-        "agentq resume --accept-tip OID, or the branch is restored",
+      status.snapshot.tip === null
+        ? "the branch is gone, and with it what the queue landed: nothing lands until it is restored (agentq doctor " +
+          "says how), or pushed anew at any commit and that accepted: agentq resume --accept-tip OID"
+        : "the branch no longer contains what the queue landed: nothing lands until " +
+          `agentq resume --accept-tip ${status.snapshot.tip}, or the branch is restored (agentq doctor says how)`,
     );
   }
   if (status.lock?.holder) lines.push(`landing: ${escapeLine(status.lock.holder)}`);

@@ -265,7 +265,12 @@ export async function resumeQueue(
           : `branch ${
             JSON.stringify(queue.names.branchName)
           } is at ${now.tip}, not at ${acceptTip}`,
-        { details: { tip: now.tip, acceptTip } },
+        {
+          ...(now.tip === null && {
+            hint: "Push the branch first, at the commit to go on from, and accept that one.",
+          }),
+          details: { tip: now.tip, acceptTip },
+        },
       );
     }
     if (acceptTip === null) return control.paused === null ? null : { ...control, paused: null };

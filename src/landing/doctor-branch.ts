@@ -52,7 +52,7 @@ async function branchCheck(
     `the origin has no branch ${branchName}`,
     snapshot.done === null
       ? "The first ticket to land will create it; name another one with --branch."
-      : "Restore it.",
+      : "Where the queue landed on it, the check `rewound` says how to go on; else the next ticket to land creates it.",
   );
 }
 
@@ -73,7 +73,7 @@ async function rewoundCheck(
       if (!await isRewound(snapshot, control, landed, contains)) {
         return check("rewound", "ok", `${branchName} has what the queue landed`);
       }
-      if (looks > 1) return failed("rewound", branchRewound(queue, snapshot, anchor));
+      if (looks > 1) return failed("rewound", branchRewound(queue, snapshot, { anchor, landed }));
       snapshot = await readSnapshot(queue, signal);
     }
   } catch (error) {

@@ -11,6 +11,8 @@ import { openQueue, type Queue, type Snapshot } from "./snapshot.ts";
 export interface OriginDoctorOptions extends PushCheckOptions, BranchCheckOptions {
   /** False: read only, so that the push check is skipped. */
   readonly push: boolean;
+  /** See {@link Queue.remote}. */
+  readonly remote?: string;
 }
 
 /** Checks one origin, from "can it be reached" to "does it let us write". Never throws for what it finds. */

@@ -79,7 +79,8 @@ export async function landTickets(
     const contains = (commit: Oid, ancestor: Oid) =>
       options.workshop.contains(commit, ancestor, signal);
     if (await isRewound(snapshot, control, landed, contains)) {
-      throw branchRewound(queue, snapshot, anchorOf(snapshot, control, landed)!);
+      const anchor = anchorOf(snapshot, control, landed)!;
+      throw branchRewound(queue, snapshot, { anchor, landed });
     }
     const number = snapshot.next;
     held.setControl({

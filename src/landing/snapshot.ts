@@ -21,6 +21,8 @@ export interface Queue {
   readonly origin: Origin;
   readonly names: QueueNames;
   readonly chains: ChainReader;
+  /** What whoever runs this calls the origin, for commands in hints: a remote's name, or its url without secrets. */
+  readonly remote?: string;
 }
 
 export interface Snapshot {
@@ -49,6 +51,7 @@ export async function openQueue(
     namespace: string;
     branch: string | null;
     guess?: string | null;
+    remote?: string;
     /** Entries that need not be read from the origin. */
     kept?: EntryCache;
     signal?: AbortSignal;
@@ -67,7 +70,8 @@ export async function openQueue(
       branch = head;
       continue;
     }
-    const queue = { origin, names, chains };
+    const { remote } = options;
+    const queue = { origin, names, chains, ...(remote !== undefined && { remote }) };
     const snapshot = await interpretOrReread(queue, advertised.refs, signal);
     if (snapshot.tip === null && branch.startsWith("-")) {
       // Git makes no such branch, so neither do we; more likely a flag went astray.
