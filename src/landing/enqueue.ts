@@ -72,7 +72,12 @@ export async function enqueue(
     const parent = snapshot.queueHead ?? genesis!.oid;
     const entry = chainCommit(
       [parent, draft.candidate],
-      ticketMessage(draft, number, await listsAfter(queue.chains, "queue", before, signal)),
+      ticketMessage(
+        draft,
+        number,
+        snapshot.tip,
+        await listsAfter(queue.chains, "queue", before, signal),
+      ),
       clock.wall() / 1000,
     );
     const outcome = await pushOnce(queue, {
@@ -120,7 +125,7 @@ export function genesisOf(chain: "queue" | "done", clock: Clock) {
   return chainCommit([], message, clock.wall() / 1000);
 }
 
-function ticketMessage(draft: Draft, number: number, lists: Lists): Ticket {
+function ticketMessage(draft: Draft, number: number, tip: Oid | null, lists: Lists): Ticket {
   return {
     kind: "ticket",
     ticket: number,
@@ -136,6 +141,7 @@ function ticketMessage(draft: Draft, number: number, lists: Lists): Ticket {
       submittedAt: draft.submittedAt,
       title: draft.title,
       strategy: null,
+      tip,
       ...(draft.drops.length > 0 && { drops: [...draft.drops] }),
       ...lists,
     },

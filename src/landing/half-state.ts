@@ -11,13 +11,15 @@ import type { Workshop } from "./workshop.ts";
 
 /**
  * The tip that `ticket` was landed on when the branch already is what landing it gives; null when it
- * isn't. Three kinds of evidence, and without any of them a candidate on the branch was pushed there
- * by hand:
+ * isn't. Four kinds of evidence, and without any of them there is nothing to land:
  *
  * 1. the lock's newest entry says that its push published exactly this;
  * 2. the branch is the deterministic merge of its first parent and this ticket: nobody else makes it;
  * 3. the branch is the candidate, a holder that went quiet last saw it elsewhere, and the candidate
- *    contains that place: its fast-forward.
+ *    contains that place: its fast-forward;
+ * 4. the branch is the candidate, contains what was landed last, and wasn't there yet when the ticket was
+ *    queued (of a ticket that doesn't say so: what was landed last is not the candidate). Whoever moved it
+ *    there, a lander of another kind or a person, what was asked for has happened.
  */
 export async function alreadyPublished(
   at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
@@ -33,15 +35,29 @@ export async function alreadyPublished(
 
   const { candidate } = ticket.message;
   if (tip === candidate) {
-    const before = held.interrupted();
-    if (before === null || before === tip) return null;
-    if (before === NO_TIP || await workshop.contains(tip, before, signal)) return before;
+    for (const before of [held.interrupted(), movedFrom(at)]) {
+      if (before === null || before === tip) continue;
+      if (before === NO_TIP || await workshop.contains(tip, before, signal)) return before;
+    }
     return null;
   }
   const parents = await workshop.parents(tip, signal);
   const first = parents[0];
   if (parents.length !== 2 || first === undefined || parents[1] !== candidate) return null;
   return await workshop.mergedCommit(ticket, first, signal) === tip ? first : null;
+}
+
+/** Where the branch was before it came to the candidate of `ticket`; null where it may have been there always. */
+function movedFrom(
+  { snapshot, landed, ticket }: {
+    readonly snapshot: Snapshot;
+    readonly landed: Oid | null;
+    readonly ticket: TicketEntry;
+  },
+): Oid | null {
+  const seen = ticket.message.agentq?.tip;
+  if (seen === snapshot.tip) return null;
+  return landed ?? (seen === null ? NO_TIP : seen ?? null);
 }
 
 /**

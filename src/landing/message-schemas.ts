@@ -47,7 +47,7 @@ const genesisSchema = once(() =>
 );
 
 const ticketSchema = once(() => {
-  const { text, oid, number, count, version, optionalText, optionalTexts } = parts();
+  const { text, oid, number, count, version, optionalOid, optionalText, optionalTexts } = parts();
   return z.looseObject({
     kind: z.literal("ticket"),
     ticket: count,
@@ -63,6 +63,8 @@ const ticketSchema = once(() => {
       submittedAt: number,
       title: optionalText,
       strategy: optionalText,
+      /** Where the branch was: a candidate that it is at later was not there by then. null: there was none. */
+      tip: optionalOid,
       drops: optionalTexts,
       ...parts().lists,
     })),

@@ -44,6 +44,7 @@ const isTicket = shape({
     submittedAt: isNumber,
     title: maybe(isText),
     strategy: maybe(isText),
+    tip: maybe(isOid),
     drops: optional(listOf(isText)),
     skip: isSkip,
     block: isBlock,

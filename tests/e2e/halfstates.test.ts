@@ -123,3 +123,44 @@ function checkHalf(origin: TestOrigin): void {
   const twin = { ...origin, movesLog: `${origin.movesLog}.none` };
   checkLaws(twin, { killed: true });
 }
+
+for (
+  const lock of ["no lock", "a lock that was given back", "a lock of another program that is gone"]
+) {
+  overBoth(
+    `a branch at the ticket's fast-forward, made by hand, behind ${lock}: it has landed`,
+    async (make) => {
+      const origin = make();
+      const agent = makeAgent(origin);
+      if (lock !== "no lock") {
+        agentCommit(agent, { "a.txt": "a\n" });
+        assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
+      }
+      const before = tipOf(origin);
+      const candidate = agentCommit(agent, { "b.txt": "b\n" });
+      const { ticket } = await runJson(agent, ["submit", "--no-wait", "--verify-cmd", "false"]);
+      if (lock.endsWith("gone")) {
+        const ref = chainRef(origin, "lock");
+        const tree = git(origin.dir, "mktree", "--missing");
+        const message = JSON.stringify({ kind: "lock", holder: "w-1-x", by: "w-1-x", at: 1 });
+        const entry = git(
+          origin.dir,
+          "commit-tree",
+          tree,
+          "-p",
+          refOf(origin, ref)!,
+          "-m",
+          message,
+        );
+        git(origin.dir, "update-ref", ref, entry);
+      }
+      git(origin.dir, "update-ref", "refs/heads/main", candidate, before);
+      assert.equal((await run(agent, ["land"], { env: SHORT })).status, 0);
+      const result = results(origin).at(-1)!;
+      assert.deepEqual(
+        [result.ticket, result.reason, result.landed, result.tip],
+        [ticket, "landed", candidate, before],
+      );
+    },
+  );
+}

@@ -89,10 +89,24 @@ describe("landing", () => {
     assert.equal(fake.refs.get(BRANCH), first);
   });
 
-  test("a candidate pushed to the branch by hand has nothing to land", async () => {
-    const { fake, submit, land } = await scene();
-    const candidate = await submit("one");
-    fake.refs.set(BRANCH, candidate);
+  test("a candidate to which the branch was moved since it was queued has landed", async () => {
+    const { fake, base, submit, land } = await scene();
+    let before = base;
+    for (const name of ["one", "two"]) {
+      const candidate = await submit(name, [before]);
+      fake.refs.set(BRANCH, candidate);
+      const [result] = await land("lander");
+      const { reason, landed, tip, agentq } = result!.message;
+      assert.deepEqual([reason, landed, tip], ["landed", candidate, before]);
+      assert.equal(agentq!.verify, null);
+      before = candidate;
+    }
+  });
+
+  test("a candidate that was on the branch when it was queued has nothing to land", async () => {
+    const { fake, base, submit, land } = await scene();
+    fake.refs.set(BRANCH, fakeCommit(fake, [base], "one"));
+    await submit("one");
     const [result] = await land("lander");
     assert.deepEqual([result!.message.reason, result!.message.report], ["nothing to land", ""]);
   });
