@@ -156,7 +156,7 @@ export function parseBoolean(value: string | null): boolean | undefined {
 
 /** A whole number with an optional suffix k, m or g; undefined when the text is none. */
 export function parseInteger(value: string): number | undefined {
-  const match = /^\s*([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgG]?)$/.exec(value);
+  const match = /^\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)([kKmMgG]?)$/.exec(value);
   if (!match) return undefined;
   const digits = match[2]!;
   // A leading zero means octal, as for C's strtol, which git uses.

@@ -5,6 +5,7 @@ import { chmodSync, cpSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { doctor } from "./harness/doctor.ts";
 import { checkLaws } from "./harness/laws.ts";
 import { makeOrigin, setHook, tipOf } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
@@ -24,9 +25,9 @@ scenario("a remote with two pushurls is refused by name until the origin is name
     assert.equal(error.code, "config-invalid", args.join(" "));
     assert.match(error.message, /remote\.origin\.pushurl/);
   }
-  const doctor = await run(a, ["doctor"]);
-  assert.equal(doctor.status, 1);
-  assert.match(doctor.stdout, /FAIL +origin: .*remote\.origin\.pushurl/);
+  const found = await run(a, ["doctor"]);
+  assert.equal(found.status, 1);
+  assert.match(found.stdout, /FAIL +origin: .*remote\.origin\.pushurl/);
   assert.equal(tipOf(origin), before);
 
   git(a.dir, "config", "agentq.remote", origin.url);
@@ -78,8 +79,8 @@ scenario("files for TLS that can't be used are settings to correct, for doctor t
     const { error } = await runJson(a, ["status", "--remote", url], 2, { env });
     assert.equal(error.code, "config-invalid", setting);
     assert.ok(error.message.startsWith(`${setting} names `), error.message);
-    const doctor = await run(a, ["doctor", "--remote", url], { env });
-    assert.match(doctor.stdout, new RegExp(`FAIL +origin: ${setting} names `));
+    const found = await run(a, ["doctor", "--remote", url], { env });
+    assert.match(found.stdout, new RegExp(`FAIL +origin: ${setting} names `));
   }
 });
 
@@ -107,3 +108,24 @@ scenario(
     assert.equal((await runJson(a, submit)).landed, bad);
   },
 );
+
+scenario("a setting that ends git's receive-pack is named by submit and doctor", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const commit = agentCommit(a, { "a.txt": "a\n" });
+  for (
+    const [key, value, sound] of [
+      ["receive.autogc", "perhaps", "false"],
+      ["core.compression", "99", "9"],
+    ] as const
+  ) {
+    git(origin.dir, "config", key, value);
+    const { error } = await runJson(a, ["submit"], 2);
+    assert.equal(error.code, "config-invalid");
+    assert.ok(error.message.includes(`The origin's ${key} is "${value}"`), error.message);
+    const { of } = await doctor(a);
+    assert.deepEqual([of("push").status, of("push").message], ["fail", error.message]);
+    git(origin.dir, "config", key, sound);
+  }
+  assert.equal((await runJson(a, ["submit"])).landed, commit);
+});

@@ -12,6 +12,7 @@ import { readRefUncached } from "../refs.ts";
 import type { Repository } from "../repository.ts";
 import type { ObjectReader, Oid, RefUpdate } from "../types.ts";
 import { hiddenRefs } from "./hidden-refs.ts";
+import { checkReceiveSettings, denyCurrentBranch, maxInputSize } from "./receive-settings.ts";
 import { resolveRef } from "./ref-transaction.ts";
 
 export interface Refusal {
@@ -39,13 +40,19 @@ export function hiddenUpdate(
   return null;
 }
 
-/** The first update that the origin's own settings refuse, or null. `objects` reads both sides. */
+type Place = Pick<Repository, "gitDir" | "commonDir" | "bare">;
+
+/**
+ * The first update that the origin's own settings refuse, or null. `objects` reads both sides.
+ * @throws `config-invalid` for settings with which git's receive-pack ends
+ */
 export function refusedByPolicy(
-  origin: Repository,
+  origin: Place,
   config: GitConfig,
   updates: readonly RefUpdate[],
   objects: ObjectReader,
 ): Refusal | null {
+  checkReceiveSettings(config);
   const proc = config.getAll("receive.procReceiveRefs");
   const noFastForwards = config.getBoolean("receive.denyNonFastForwards") ?? false;
   let checkedOut: Map<string, string> | undefined;
@@ -77,8 +84,8 @@ export function tooLarge(
   objects: ObjectReader,
   list: readonly Enumerated[],
 ): string | null {
-  const limit = config.getInteger("receive.maxInputSize") ?? 0;
-  if (limit <= 0 || list.length === 0) return null;
+  const limit = maxInputSize(config);
+  if (limit === null || list.length === 0) return null;
   let size = 0;
   for (const chunk of writePack(objects, list, { thin: true })) {
     if ((size += chunk.length) > limit) {
@@ -98,7 +105,7 @@ function procCovers(rule: string, ref: string): boolean {
 }
 
 /** Branches that a work tree of the origin has checked out, with that work tree's git directory. */
-function checkedOutBranches(origin: Repository, config: GitConfig): Map<string, string> {
+function checkedOutBranches(origin: Place, config: GitConfig): Map<string, string> {
   const found = new Map<string, string>();
   const note = (gitDir: string) => {
     try {
@@ -123,19 +130,13 @@ function checkedOutBranches(origin: Repository, config: GitConfig): Map<string, 
 }
 
 function currentBranchRefusal(config: GitConfig, where: string): string | null {
-  const setting = (config.get("receive.denyCurrentBranch") ?? "refuse").toLowerCase();
-  switch (setting) {
+  switch (denyCurrentBranch(config)) {
     case "ignore":
-    case "warn":
-    case "false":
-    case "no":
-    case "off":
-    case "0":
       return null;
-    case "updateinstead":
+    case "updateInstead":
       return `it is checked out in ${where}, and agentq can't update a work tree of the origin ` +
         "(receive.denyCurrentBranch=updateInstead)";
-    default:
+    case "refuse":
       return `it is checked out in ${where} (receive.denyCurrentBranch)`;
   }
 }
