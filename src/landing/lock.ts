@@ -3,7 +3,7 @@
  *
  *     free ──acquire──▶ held ──renew every ttl/3──▶ held
  *      ▲                 │ │  entry by someone else, holder unchanged: control, adopted
- *      │                 │ └─ head is not ours any more: LOST, everything stops at once
+ *      │                 │ └─ (looked at every 5 s) head is not ours any more: LOST, everything stops at once
  *      └────release──────┘
  *     held, head unchanged for ttl by a waiter's own monotonic clock ──takeover──▶ held by the waiter
  *
@@ -19,6 +19,9 @@ import type { NewCommit } from "./chain-commit.ts";
 import { NO_TIP } from "./messages.ts";
 import { faultOfPush, isLocked, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+
+/** So often, in milliseconds, a holder looks at the lock between renewals: a takeover, a cancellation or a pause may have come. */
+const LOOK_MS = 5000;
 
 export interface LockOptions {
   readonly clock: Clock;
@@ -285,11 +288,24 @@ function hold(
     }
   }
 
+  /** Whether it is ours still, and what it asks for. A renewal tells what is wrong with the origin. */
+  async function look(): Promise<void> {
+    try {
+      await lock.observe(await readSnapshot(queue));
+    } catch {
+      // The next renewal finds the same.
+    }
+  }
+
   void (async () => {
-    let delay = ttl / 3;
+    let due = clock.monotonic() + ttl / 3;
     while (!stop.signal.aborted) {
-      await clock.sleep(delay, stop.signal);
-      delay = await lock.exclusive(async () => stop.signal.aborted ? delay : await renew());
+      await clock.sleep(Math.max(0, Math.min(LOOK_MS, due - clock.monotonic())), stop.signal);
+      await lock.exclusive(async () => {
+        if (stop.signal.aborted) return;
+        if (clock.monotonic() < due) await look();
+        else due = clock.monotonic() + await renew();
+      });
     }
   })().catch(() => {/* stopped */});
 

@@ -8,6 +8,7 @@ import type { CommandResult } from "../platform/process.ts";
 import type { TicketEntry } from "./chain.ts";
 import { NO_TIP, reportTail, type VerifyRecord } from "./messages.ts";
 import type { Pins } from "./pins.ts";
+import { withoutProxySecrets } from "./proxy-secrets.ts";
 import { REASONS } from "./result.ts";
 import { assertSandboxWorks } from "./sandbox.ts";
 import type { Refusal, Verified } from "./workshop.ts";
@@ -68,8 +69,8 @@ export interface RunOptions {
 }
 
 /**
- * Runs the checks in order until one fails. The report is the end of their output; of several, the
- * failing one's, or the last one's.
+ * Runs the checks in order until one fails. The report is the end of the output of all that ran, 200 lines, and of a
+ * failure one line more that says what failed.
  * @throws `command-not-started`, `sandbox-failed`; the signal's reason once aborted
  */
 export async function runChecks(
@@ -93,7 +94,9 @@ export async function runChecks(
     });
     ms += result.ms;
     verify = { cmd: check.command, exit: result.exit, ms };
-    report = reportTail(Buffer.from(result.tail).toString("utf8"));
+    const output = Buffer.from(result.tail).toString("utf8");
+    const said = withoutProxySecrets(output, process.env).replace(/\n+$/, "");
+    report = reportTail([report, said].filter((text) => text !== "").join("\n"));
     if (!result.timedOut && result.exit === 0) continue;
     if (!result.timedOut) await assertSandboxWorks(pins.sandbox, site, options);
     return failed(check, result, verify, report);
@@ -113,9 +116,8 @@ function failed(
     : result.exit === null
     ? `was ended by ${result.killedBy}`
     : `exited ${result.exit}`;
-  const report = reportTail(
-    `${output}${output === "" ? "" : "\n"}${which} ${how}: ${check.command}`,
-  );
+  const said = `${which} ${how}: ${check.command}`;
+  const report = output === "" ? reportTail(said) : reportTail(`${output}\n${said}`, Infinity);
   return {
     verdict: "refused",
     reason: result.timedOut ? REASONS.timeout : REASONS.verify,

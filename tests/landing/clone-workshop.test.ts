@@ -17,7 +17,7 @@ import {
 import { landingRepository } from "../../src/landing/landing-repository.ts";
 import type { Ticket } from "../../src/landing/messages.ts";
 import { readPins } from "../../src/landing/pins.ts";
-import type { Left, ReadyMerge, Refusal } from "../../src/landing/workshop.ts";
+import type { Left, ReadyMerge, Refusal, Verified } from "../../src/landing/workshop.ts";
 import { commit, git, makeRepo, tempDir, tryGit } from "../helpers/git.ts";
 
 const signal = new AbortController().signal;
@@ -317,6 +317,7 @@ describe("verifying", () => {
     const log = join(tempDir(), "log");
     const ok = await verify(pins, `echo own-$BOX >${log}; echo own`);
     assert.deepEqual([ok.result.verdict, ok.begun], ["verified", 1]);
+    assert.equal((ok.result as Verified).report, "pinned-boxed\nown");
     assert.equal(readFileSync(log, "utf8"), "own-boxed\n");
     const failing = JSON.stringify({ verify: "echo pinned; exit 4" });
     const refused = await verify(failing, `touch ${log}.not`);
@@ -324,6 +325,16 @@ describe("verifying", () => {
     assert.match((refused.result as Refusal).report, /pinned[^]*exited 4/);
     assert.equal((refused.result as Refusal).verify?.exit, 4);
     assert.equal(existsSync(`${log}.not`), false);
+  });
+
+  test("a report has the last 200 lines of all checks, and what failed", async () => {
+    const lines = (from: number, to: number) =>
+      `i=${from}; while [ $i -lt ${to} ]; do echo $i; i=$((i+1)); done`;
+    const pins = JSON.stringify({ verify: [lines(0, 150), lines(150, 250)] });
+    const { result } = await verify(pins, `${lines(250, 300)}; exit 3`);
+    const report = (result as Refusal).report.split("\n");
+    assert.deepEqual(report.slice(0, -1), Array.from({ length: 200 }, (_, i) => `${100 + i}`));
+    assert.match(report.at(-1)!, /^the verify command exited 3: /);
   });
 
   test("a timeout is a reason of its own", async () => {

@@ -455,6 +455,29 @@ describe("the lock", () => {
     assert.equal(holderOf((await readSnapshot(queue)).lock), null, "the loser releases nothing");
   });
 
+  test("a holder of a long lease learns it soon, and writes nothing to learn it", async () => {
+    const { fake, queue, world, run } = await scene();
+    const options = { me: "old", ttl: 120_000 };
+    const old = await acquireLock(queue, await readSnapshot(queue), {
+      clock: world.clock("old"),
+      ...options,
+    });
+    const clock = world.clock("other");
+    await run(clock.sleep(20_000));
+    assert.equal(fake.moves.filter(({ ref }) => ref === LOCK).length, 1);
+    const taken = await acquireLock(queue, await readSnapshot(queue), {
+      clock,
+      me: "new",
+      ttl: 3000,
+    });
+    const begun = clock.monotonic();
+    await run(
+      new Promise<void>((resolve) => old!.signal.addEventListener("abort", () => resolve())),
+    );
+    assert.ok(clock.monotonic() - begun <= 6000, `${clock.monotonic() - begun} ms later`);
+    await run(taken!.release());
+  });
+
   test("renewals stop with the release", async () => {
     const { fake, queue, world, run } = await scene();
     const held = await acquireLock(queue, await readSnapshot(queue), {
