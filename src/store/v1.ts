@@ -58,7 +58,9 @@ export interface V1Queue {
   fail(id: string): Promise<void>;
   /** From one listing of the directory. */
   counts(): V1Counts;
-  /** IDs, oldest pending first. */
+  /** IDs from one listing, oldest pending first: one that is claimed may be pending too, as a newer message. */
+  unacked(): { readonly pending: string[]; readonly processing: string[] };
+  /** IDs that can be claimed, the oldest first. */
   pending(): string[];
   processing(): string[];
   failed(): string[];
@@ -117,13 +119,25 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
         .filter(isId);
     return { json: withSuffix(".json"), processing: withSuffix(".processing") };
   };
-  const pending = () => {
-    const { json, processing } = listed();
-    const claimed = new Set(processing);
-    return json.filter((id) => !claimed.has(id))
-      .map((id) => ({ id, at: publishedAt(join(queueDir, `${id}.json`)) }))
+  const oldestFirst = (ids: string[]) =>
+    ids.map((id) => ({ id, at: publishedAt(join(queueDir, `${id}.json`)) }))
       .sort((a, b) => a.at === b.at ? (a.id < b.id ? -1 : 1) : a.at < b.at ? -1 : 1)
       .map(({ id }) => id);
+  /** One message has both names for a moment while it is claimed; else a newer one waits for the older's end. */
+  const isAnother = (id: string) => {
+    const [json, processing] = ["json", "processing"].map((suffix) =>
+      lstatSync(join(queueDir, `${id}.${suffix}`), { bigint: true, throwIfNoEntry: false })
+    );
+    return json !== undefined && (json.ino !== processing?.ino || json.dev !== processing.dev);
+  };
+  const unacked = () => {
+    const { json, processing } = listed();
+    const claimed = new Set(processing);
+    return { processing, pending: json.filter((id) => !claimed.has(id) || isAnother(id)), claimed };
+  };
+  const pending = () => {
+    const { pending, claimed } = unacked();
+    return oldestFirst(pending.filter((id) => !claimed.has(id)));
   };
   const load = async (id: string): Promise<V1Claim | null> => {
     const paths = pathsOf(id);
@@ -204,8 +218,12 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
       );
     },
     counts() {
-      const { json, processing } = listed();
-      return { pending: json.length, processing: processing.length };
+      const { pending, processing } = unacked();
+      return { pending: pending.length, processing: processing.length };
+    },
+    unacked() {
+      const { pending, processing } = unacked();
+      return { pending: oldestFirst(pending), processing };
     },
     pending,
     processing: () => listed().processing,

@@ -232,6 +232,56 @@ describe("the v1 backend", () => {
     ]);
   });
 
+  test("lists a message that waits behind an older one of its id, as other backends do", async () => {
+    const root = tempDir();
+    const seen: unknown[] = [];
+    for (const url of [`v1:${root}/v1`, `sqlite:${root}/q.db`]) {
+      const backend = await openBackend(url, { create: true });
+      await backend.create("jobs");
+      await backend.enqueue("jobs", [{ id: "a", data: bytes("old") }]);
+      await backend.dequeue("jobs", take);
+      await backend.enqueue("jobs", [{ id: "a", data: bytes("new") }]);
+      await backend.enqueue("jobs", [{ id: "b", data: bytes("other") }]);
+      const look = async () => {
+        const all = await backend.messages("jobs");
+        const counts = await backend.status("jobs");
+        assert.equal(all.length, counts.pending + counts.processing, url);
+        return all.map(({ id, state, data }) => `${id} ${state} ${text(data)}`);
+      };
+      const steps = [await look(), text((await backend.peek("jobs"))?.data)];
+      await backend.ack("jobs", [{ id: "a", owner: take.owner }]);
+      steps.push(await look(), text((await backend.peek("jobs"))?.data));
+      seen.push(steps);
+      await backend.close();
+    }
+    assert.deepEqual(seen[0], [
+      ["a processing old", "a pending new", "b pending other"],
+      "other",
+      ["a pending new", "b pending other"],
+      "new",
+    ]);
+    assert.deepEqual(seen[0], seen[1]);
+  });
+
+  test("shows nothing of the older message where the one behind it can't be read", async () => {
+    const root = tempDir();
+    const backend = await openBackend(`v1:${root}`, { create: true });
+    await backend.create("jobs");
+    await backend.enqueue("jobs", [{ id: "a", data: bytes("old") }]);
+    await backend.dequeue("jobs", take);
+    writeFileSync(join(root, "jobs", "a.json"), "{", { mode: 0o600 });
+    const all = await backend.messages("jobs");
+    assert.deepEqual(all.map(({ state, data }) => [state, data && text(data)]), [
+      ["processing", "old"],
+      ["pending", null],
+    ]);
+    // One file by both names, as it is in the midst of a claim, is one message.
+    rmSync(join(root, "jobs", "a.json"));
+    linkSync(join(root, "jobs", "a.processing"), join(root, "jobs", "a.json"));
+    assert.deepEqual(await backend.status("jobs"), { pending: 0, processing: 1 });
+    assert.equal((await backend.messages("jobs")).length, 1);
+  });
+
   test("takes a directory that is a v1 queue itself as the queue of its own name alone", async () => {
     for (const [name, queue] of [["mail", "mail"], ["a mail", "queue"], [".mail", "queue"]]) {
       const root = join(tempDir(), name!);

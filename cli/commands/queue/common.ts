@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { isatty } from "node:tty";
 import { AgentqError } from "../../../src/errors.ts";
 import type { QueueBackend } from "../../../src/queuefs/contract.ts";
+import { quoted } from "../../../src/queuefs/names.ts";
 import { openBackend } from "../../../src/queuefs/open.ts";
 import { callerOwner } from "../../../src/queuefs/owner.ts";
 import { bytesOf } from "../../../src/queuefs/payload.ts";
@@ -10,7 +11,7 @@ import type { Context } from "../../context.ts";
 import { readStandardInput } from "../../input.ts";
 import { safeJson } from "../../output/escape.ts";
 import { takeConsole } from "../../output/console.ts";
-import { outputFault, writeOut } from "../../output/write.ts";
+import { isAnswerWhole, outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 import { asStateUnavailable } from "../../state.ts";
 
@@ -92,18 +93,23 @@ export function printLines(context: Context, documents: readonly unknown[]): voi
   writeOut(documents.map((document) => `${safeJson(document)}\n`).join(""));
 }
 
+/** How messages are taken for an answer, told, and given back where that couldn't be told. */
+export interface Delivering<T> {
+  readonly backend: QueueBackend;
+  readonly queue: string;
+  take(): Promise<T>;
+  print(taken: T): void;
+  giveBack(taken: T): Promise<unknown>;
+  ids(taken: T): readonly string[];
+}
+
 /**
  * Before messages are taken for an answer: throws `io-error` where nothing could be told of them. Those that
  * were taken when a signal came go back, and nothing is told; what can't be given back is told. After it was
- * written, `giveBack` is called where the answer was lost, since nobody knows of the deliveries then; what
- * can't be given back then is left to its lease.
+ * written, they are given back where the answer was lost, since nobody knows of the deliveries then; where that can't
+ * be done it is `io-error` with their ids.
  */
-export async function deliverable<T>(
-  context: Context,
-  take: () => Promise<T>,
-  print: (taken: T) => void,
-  giveBack: (taken: T) => Promise<unknown>,
-): Promise<void> {
+export async function deliverable<T>(context: Context, how: Delivering<T>): Promise<void> {
   const fault = outputFault();
   if (fault !== null) {
     throw new AgentqError(
@@ -114,13 +120,33 @@ export async function deliverable<T>(
       },
     );
   }
-  const taken = await take();
-  if (context.signal.aborted) {
-    const back = await giveBack(taken).then(() => true, () => false);
-    if (back) throw context.signal.reason;
-    return print(taken);
-  }
-  print(taken);
-  if (outputFault() === null && !context.signal.aborted) return;
-  await giveBack(taken).catch(() => {});
+  const taken = await how.take();
+  const giveBack = () => how.giveBack(taken).then(() => true, () => false);
+  const stopped = context.signal.aborted;
+  if (stopped && await giveBack()) throw context.signal.reason;
+  how.print(taken);
+  if (isAnswerWhole()) return;
+  const ids = how.ids(taken);
+  if (ids.length === 0 || !stopped && await giveBack()) return;
+  throw untold(how.backend, how.queue, ids);
+}
+
+function untold(backend: QueueBackend, queue: string, taken: readonly string[]): AgentqError {
+  const named = taken.slice(0, 20).map(quoted).join(", ");
+  const more = taken.length > 20 ? `, … (${taken.length} in all)` : "";
+  const name = quoted(queue);
+  return new AgentqError(
+    "io-error",
+    `standard output can't be written (${
+      outputFault() ?? "nobody reads it"
+    }), and what was taken from ` +
+      `${name} couldn't be given back: ${named}${more}`,
+    {
+      hint: backend.kind === "v1"
+        ? `Nothing gives them out again by itself: agentq queue messages ${queue} has what they hold; work on them ` +
+          `and ack them, or put them in again (enqueue --id ID) and ack the old ones.`
+        : "They come back when their lease runs out.",
+      details: { queue, taken },
+    },
+  );
 }

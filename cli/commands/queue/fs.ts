@@ -24,10 +24,20 @@ export const read: Run = (context, [path], flags) =>
       print(await fs.read(path!));
       return 0;
     }
-    await deliverable(context, () => fs.read(path!), print, async (content) => {
+    const ids = (content: Uint8Array): string[] => {
       const { id } = JSON.parse(new TextDecoder().decode(content));
-      if (id === undefined) return;
-      await backend.requeue(queue, [{ id, owner: ownerOf(flags) }], { counted: false });
+      return id === undefined ? [] : [id];
+    };
+    await deliverable(context, {
+      backend,
+      queue,
+      take: () => fs.read(path!),
+      print,
+      giveBack: async (content) => {
+        const receipts = ids(content).map((id) => ({ id, owner: ownerOf(flags) }));
+        if (receipts.length > 0) await backend.requeue(queue, receipts, { counted: false });
+      },
+      ids,
     });
     return 0;
   });

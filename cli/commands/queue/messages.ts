@@ -36,26 +36,28 @@ export const enqueue: Run = (context, [name, given], flags) =>
 
 export const dequeue: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
-    await deliverable(
-      context,
-      () =>
+    await deliverable(context, {
+      backend,
+      queue: name!,
+      take: () =>
         backend.dequeue(name!, {
           owner: ownerOf(flags),
           leaseMs: milliseconds(flags, "lease")!,
           count: Number(flags.count ?? 1),
         }),
-      (deliveries) => {
+      print: (deliveries) => {
         const documents = deliveries.map(({ id, data, lease, attempts }) => ({
           ...messageDocument({ id, data }),
           ...(flags.receipt === true ? { lease, attempts } : {}),
         }));
         printLines(context, documents.length === 0 ? [{}] : documents);
       },
-      (deliveries) => {
+      giveBack: (deliveries) => {
         const receipts = deliveries.map(({ id, lease }) => ({ id, lease }));
         return backend.requeue(name!, receipts, { counted: false });
       },
-    );
+      ids: (deliveries) => deliveries.map(({ id }) => id),
+    });
     return 0;
   });
 

@@ -8,7 +8,7 @@
  * acked stays in processing.
  */
 import { randomUUID } from "node:crypto";
-import { lstatSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { basename, join } from "node:path";
 import { AgentqError, isAgentqError } from "../../errors.ts";
 import { absolutePath, withoutLinks } from "../../platform/directory.ts";
@@ -45,6 +45,9 @@ import { fromV1Payload, inPart, MAX_FILE_BYTES, readJson, toV1Payload } from "./
 const LEASE = "v1";
 /** The queue that is the directory itself, where the directory's name can't be a queue's. */
 const UNNAMED = "queue";
+/** What an operator can do about a claim that nobody will end. */
+const AGAIN =
+  "To have it given out again enqueue what it holds (queue messages NAME) with its --id, then ack the old one. ";
 const NO_REASON = "v1 keeps no reason";
 
 /** Opens the v1 queues below (or in) `root`. Throws `backend-missing`, `v2-directory`, `helper-unavailable`. */
@@ -113,10 +116,10 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     }
     return settlements;
   };
-  const cannot = (what: string) => () =>
+  const cannot = (what: string, instead = "") => () =>
     Promise.reject(
       new AgentqError("backend-unsupported", `v1:${root}: v1 queues can't ${what}`, {
-        hint: "Use a v2 store (store:DIR), which can; see docs/queues.md.",
+        hint: `${instead}Use a v2 store (store:DIR), which can; see docs/queues.md.`,
       }),
     );
   const show = (queue: V1Queue, name: string, failedId: string): DeadLetter => {
@@ -171,7 +174,7 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
     return deliveries;
   };
 
-  const noWayBack = cannot("put a message back");
+  const noWayBack = cannot("put a message back", AGAIN);
 
   return {
     kind: "v1",
@@ -251,24 +254,19 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
       const queue = await open(name);
       const pathOf = (id: string, suffix: string) => join(queue.directory, `${id}${suffix}`);
       const processing = (id: string) => readJson(pathOf(id, ".processing"), pathOf(id, ".json"));
-      // One that is claimed meanwhile has both names for a moment, then the other.
-      const pending = (id: string) =>
-        readJson(pathOf(id, ".json"), pathOf(id, ".processing")) ?? processing(id);
+      const { pending, processing: claimed } = queue.unacked();
+      const older = new Set(claimed);
+      // One that is claimed meanwhile has both names for a moment, then the other, which may be an older one's.
+      const waiting = (id: string) =>
+        readJson(pathOf(id, ".json"), pathOf(id, ".processing")) ??
+          (older.has(id) && existsSync(pathOf(id, ".json")) ? null : processing(id));
       return [
-        ...queue.processing().map((id) => ({
-          id,
-          state: "processing" as const,
-          data: processing(id),
-        })),
-        ...queue.pending().map((id) => ({
-          id,
-          state: "pending" as const,
-          data: pending(id),
-        })),
+        ...claimed.map((id) => ({ id, state: "processing" as const, data: processing(id) })),
+        ...pending.map((id) => ({ id, state: "pending" as const, data: waiting(id) })),
       ];
     },
     clear: cannot("be cleared"),
-    recover: cannot("take a message back"),
+    recover: cannot("take a message back", AGAIN),
     failed: {
       list: async (name, limit = Infinity) => {
         const queue = await open(name);
