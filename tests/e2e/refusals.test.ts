@@ -8,6 +8,7 @@ import { type Agent, agentCommit, makeAgent, run, runJson, toolPath } from "./ha
 import { results } from "./harness/chains.ts";
 import { checkLaws } from "./harness/laws.ts";
 import {
+  chainRef,
   makeOrigin,
   SHARED_FILE,
   type TestOrigin,
@@ -439,3 +440,30 @@ scenario("a merge whose files go through a content filter is not left half done"
   assert.match(refused.stderr, /not left in progress here: s\.sec would need a content filter/);
   assert.equal(git(a.dir, "status", "--short"), "");
 });
+
+scenario(
+  "a proxy's password reaches the check, and not what is published of its output",
+  async () => {
+    const origin = makeOrigin();
+    const env = {
+      https_proxy: "http://user:s3cr%40t-word@127.0.0.1:1",
+      AGENTQ_TOKEN: "t0ken-t0ken",
+    };
+    const a = makeAgent(origin, { env });
+    agentCommit(a, { "a.txt": "a\n" });
+    const seen = join(tempDir(), "seen");
+    const check =
+      `env > '${seen}'; env | grep -i 'proxy\\|t0ken'; printf '%s%s' s3cr @t-word; false`;
+    const refused = await runJson(a, ["submit", "--verify-cmd", check], 1);
+    assert.equal(refused.outcome, "refused");
+    const environment = readFileSync(seen, "utf8");
+    assert.ok(environment.includes(env.https_proxy));
+    assert.ok(!environment.includes(env.AGENTQ_TOKEN));
+    const published = git(origin.dir, "log", "--format=%B", chainRef(origin, "done"));
+    for (const text of [published, JSON.stringify(refused)]) {
+      assert.match(text, /https_proxy=http:\/\/…@127\.0\.0\.1:1/);
+      for (const word of ["s3cr%40t-word", "s3cr@t-word"]) assert.ok(!text.includes(word), text);
+    }
+    checkLaws(origin);
+  },
+);
