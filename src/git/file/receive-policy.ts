@@ -2,7 +2,7 @@
  * What git's receive-pack refuses by itself, before any hook: `receive.*` settings and the branch that
  * somebody has checked out.
  */
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { isAgentqError } from "../../errors.ts";
 import { parseCommitLinks } from "../commit.ts";
 import type { GitConfig } from "../config.ts";
@@ -111,6 +111,7 @@ function checkedOutBranches(origin: Place, config: GitConfig): Map<string, strin
     try {
       const head = readRefUncached({ gitDir, commonDir: origin.commonDir }, "HEAD");
       if (head?.target) found.set(head.target, gitDir);
+      else for (const branch of comesBackTo(gitDir)) found.set(branch, gitDir);
     } catch (error) {
       if (!isAgentqError(error, "repository-corrupt")) throw error;
     }
@@ -127,6 +128,26 @@ function checkedOutBranches(origin: Place, config: GitConfig): Map<string, strin
   const main = origin.gitDir === origin.commonDir && !origin.bare;
   if (main || config.getBoolean("core.bare") === false) note(origin.commonDir);
   return found;
+}
+
+/** Branches to which a rebase or a bisection in a work tree with a detached HEAD comes back: checked out, to git. */
+function comesBackTo(gitDir: string): string[] {
+  const line = (name: string) => {
+    try {
+      return readFileSync(`${gitDir}/${name}`, "utf8").replace(/\n[^]*$/, "");
+    } catch {
+      return null;
+    }
+  };
+  const applies = existsSync(`${gitDir}/rebase-apply`);
+  const rebased = !applies
+    ? line("rebase-merge/head-name")
+    : existsSync(`${gitDir}/rebase-apply/applying`)
+    ? null
+    : line("rebase-apply/head-name");
+  const bisected = existsSync(`${gitDir}/BISECT_LOG`) ? line("BISECT_START") : null;
+  return [rebased, bisected].filter((name) => name !== null && name !== "")
+    .map((name) => name!.startsWith("refs/") ? name! : `refs/heads/${name}`);
 }
 
 function currentBranchRefusal(config: GitConfig, where: string): string | null {

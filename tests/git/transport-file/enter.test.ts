@@ -182,3 +182,64 @@ test("a repository that is named by a file is no clone, and the error says so", 
       isAgentqError(error, "not-a-repository") && /a\.txt is not a dir/.test(error.message),
   );
 });
+
+test("a branch that is being rebased or bisected in a work tree counts as checked out, as for git", async () => {
+  const { work, first } = makeSource();
+  const at = tempDir();
+  const repository = openRepository(work);
+  const inTree = { GIT_SEQUENCE_EDITOR: "sed -i s/^pick/edit/" };
+  const states: Record<string, (dir: string) => void> = {
+    rebase: (dir) => {
+      const run = tryGit(dir, ["rebase", "-q", "-i", "HEAD~1"], { env: inTree });
+      assert.equal(run.status, 0, run.stderr);
+    },
+    "rebase by patches": (dir) => {
+      commit(dir, "mine", { "a.txt": "mine\n" });
+      git(dir, "branch", "onto", "HEAD~1");
+      git(dir, "checkout", "-q", "onto");
+      commit(dir, "theirs", { "a.txt": "theirs\n" });
+      git(dir, "checkout", "-q", "main");
+      assert.notEqual(tryGit(dir, ["rebase", "--apply", "onto"]).status, 0);
+    },
+    am: (dir) => {
+      git(dir, "checkout", "-q", "--detach");
+      writeFileSync(join(dir, "p"), "From: a <a@b>\nSubject: x\n\n---\nno patch\n");
+      assert.notEqual(tryGit(dir, ["am", "p"]).status, 0);
+    },
+    bisect: (dir) => {
+      git(dir, "bisect", "start", "HEAD", first);
+      git(dir, "checkout", "-q", "--detach");
+    },
+    "bisect that is over": (dir) => {
+      git(dir, "bisect", "start", "HEAD", first);
+      git(dir, "bisect", "reset", "HEAD");
+      git(dir, "checkout", "-q", "--detach");
+    },
+  };
+  for (const [name, begin] of Object.entries(states)) {
+    for (const linked of [false, true]) {
+      const main = join(at, `${name}-${linked}`.replaceAll(" ", "-"));
+      git(at, "clone", "-q", work, main);
+      const tree = linked ? `${main}-tree` : main;
+      if (linked) {
+        git(main, "checkout", "-q", "--detach");
+        git(main, "worktree", "add", "-q", tree, "main");
+      }
+      for (const n of [1, 2]) commit(tree, `${n}`, { [`f${n}`]: `${n}\n` });
+      begin(tree);
+      for (const branch of ["main", "other"]) {
+        const ref = `refs/heads/${branch}`;
+        const [ours, theirs] = [commit(work, "ours"), commit(work, "theirs")];
+        const origin = await openOrigin(main);
+        const old = (await origin.refs([ref])).refs.get(ref) ?? null;
+        const outcome = await origin.push([{ ref, old, new: ours! }], repository.objects);
+        const byGit = tryGit(work, ["push", "-q", "-f", main, `${theirs}:${ref}`]);
+        assert.equal(
+          outcome.status,
+          byGit.status === 0 ? "won" : "refused",
+          `${name} ${linked} ${branch}: ${JSON.stringify(outcome)} ${byGit.stderr}`,
+        );
+      }
+    }
+  }
+});
