@@ -45,9 +45,13 @@ export function commandHelp(spec: CommandSpec): string {
   if (spec.flags?.length) parts.push(`Flags:\n${columns(spec.flags.map(flagRow))}`);
   parts.push(`Global flags:\n${columns(GLOBAL_FLAGS.map(flagRow))}`);
   const settable = (spec.flags ?? []).find((flag) => !flag.argvOnly) ?? GLOBAL_FLAGS[1]!;
+  const argvOnly = (spec.flags ?? []).filter((flag) => flag.argvOnly);
   parts.push(
     `Flags can also be set by environment (${environmentName(settable.name)}) ` +
-      `or git config (agentq.${settable.name}).`,
+      `or git config (agentq.${settable.name})` +
+      (argvOnly.length === 0
+        ? "."
+        : `;\nonly on the command line: ${argvOnly.map(({ name }) => `--${name}`).join(", ")}.`),
   );
   parts.push(`Examples:\n${spec.examples.map((example) => `  ${example}`).join("\n")}`);
   return `${parts.join("\n\n")}\n`;
@@ -64,7 +68,12 @@ Commands:
 ${columns(rows)}
 
 Global flags:
-${columns([...GLOBAL_FLAGS.map(flagRow), ["--version", "print the version"]])}
+${
+    columns([...GLOBAL_FLAGS.map(flagRow), [
+      "--version",
+      "print the version (with --json as a document)",
+    ]])
+  }
 
 Run agentq COMMAND --help for one command. A first look: agentq demo
 `;

@@ -8,7 +8,9 @@ import { codeAfterOutput, endRun, settleStderr, writeOut } from "./output/write.
 import { VERSION } from "./version.ts";
 
 const argv = process.argv.slice(2);
-if (argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V")) {
+if (
+  argv.length === 1 && (argv[0] === "--version" || argv[0] === "-V") && !process.env.AGENTQ_JSON
+) {
   writeOut(`agentq ${VERSION}\n`);
   process.exitCode = codeAfterOutput(0);
   settleStderr();

@@ -121,8 +121,9 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
   });
   let close = () => {};
   try {
-    if (own.includes("--version")) {
-      writeOut(`agentq ${VERSION}\n`);
+    if (own.includes("--version") || own[0] === "-V") {
+      const document = { schema: "agentq.version/1", version: VERSION };
+      writeOut(json ? `${JSON.stringify(document)}\n` : `agentq ${VERSION}\n`);
       return 0;
     }
     if (own.includes("--help") || own.includes("-h") || own[0] === "help" || argv.length === 0) {
@@ -140,8 +141,10 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
       : null;
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
       const config = clone ? clone.config : open()?.config;
-      return config?.get(`agentq.${flag}`) ?? config?.get(`agentq.${flag.replaceAll("-", "")}`) ??
-        undefined;
+      const values = config?.getAll(`agentq.${flag}`) ?? [];
+      return values.length > 0
+        ? values
+        : config?.getAll(`agentq.${flag.replaceAll("-", "")}`) ?? [];
     });
     json = flags.json === true;
     verbose = flags.verbose === true;

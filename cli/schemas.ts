@@ -28,6 +28,11 @@ const doctorDocument = z.object({
   })),
 });
 
+const versionDocument = z.object({
+  schema: z.literal("agentq.version/1"),
+  version: z.string(),
+});
+
 const demoDocument = z.object({
   schema: z.literal("agentq.demo/1"),
   origin: z.nullable(z.string()),
@@ -43,6 +48,7 @@ export const DOCUMENTS: Readonly<Record<string, z.ZodMiniType>> = {
   "agentq.merge/1": mergeDocument,
   "agentq.doctor/1": doctorDocument,
   "agentq.demo/1": demoDocument,
+  "agentq.version/1": versionDocument,
   ...QUEUE_DOCUMENTS,
   ...STORE_DOCUMENTS,
 };

@@ -46,6 +46,7 @@ function convert(spec: FlagSpec, given: string, source: string): string | number
   }
   const wrong = problem[spec.kind === "path" ? "text" : spec.kind](given);
   if (wrong !== null) return refuse(wrong);
+  if (spec.multiple && given === "") return refuse("is empty");
   if (spec.kind === "text") return given;
   if (spec.kind === "path") return given === "" ? refuse("is empty") : given;
   const number = Number(given);
@@ -53,16 +54,24 @@ function convert(spec: FlagSpec, given: string, source: string): string | number
   return number;
 }
 
+/** What environment or config say: all of it where the flag takes several values, else what was said last. */
+function settled(spec: FlagSpec, values: readonly string[], source: string) {
+  return spec.multiple
+    ? values.map((one) => String(convert(spec, one, source)))
+    : convert(spec, values.at(-1)!, source);
+}
+
 /**
  * Resolves every flag of a command.
  *
  * @param given values from the command line, as the parser left them
- * @param config looks `agentq.<flag>` up in git config; called only for flags not set otherwise
+ * @param config the values of `agentq.<flag>` in git config, the one that counts last; called only for flags not
+ * set otherwise
  */
 export function resolveFlags(
   specs: readonly FlagSpec[],
   given: Readonly<Record<string, unknown>>,
-  config: (flag: string) => string | undefined,
+  config: (flag: string) => readonly string[],
 ): Flags {
   const flags: Record<string, string | number | boolean | readonly string[]> = {};
   for (const spec of specs) {
@@ -83,13 +92,18 @@ export function resolveFlags(
       const variable = environmentName(spec.name);
       const fromEnvironment = process.env[variable];
       // An empty variable means "not set", as with git's own.
-      if (fromEnvironment !== undefined && fromEnvironment !== "") {
-        flags[spec.name] = convert(spec, fromEnvironment, variable);
+      const values = spec.multiple
+        ? (fromEnvironment ?? "").split("\n").filter((line) => line !== "")
+        : fromEnvironment
+        ? [fromEnvironment]
+        : [];
+      if (values.length > 0) {
+        flags[spec.name] = settled(spec, values, variable);
         continue;
       }
-      const fromConfig = spec.name === "repo" ? undefined : config(spec.name);
-      if (fromConfig !== undefined) {
-        flags[spec.name] = convert(spec, fromConfig, `git config agentq.${spec.name}`);
+      const fromConfig = spec.name === "repo" ? [] : config(spec.name);
+      if (fromConfig.length > 0) {
+        flags[spec.name] = settled(spec, fromConfig, `git config agentq.${spec.name}`);
         continue;
       }
     }

@@ -18,11 +18,14 @@ export interface FlagSpec {
   readonly default?: string;
   /** Smallest value accepted, for integer and seconds. */
   readonly min?: number;
-  /** Takes one or more values: `--drop a b`. */
+  /** Takes one or more values: `--drop a b`, one a line in the environment, one a value in config. */
   readonly multiple?: boolean;
   /** One letter, `n` for `-n`. */
   readonly short?: string;
-  /** Only the command line can set it: neither environment nor config. */
+  /**
+   * Only the command line can set it, neither environment nor config: it names one thing, or is an
+   * operator's word for one occasion.
+   */
   readonly argvOnly?: boolean;
 }
 
@@ -101,6 +104,12 @@ export const GLOBAL_FLAGS: readonly FlagSpec[] = [
     value: "DIR",
     description:
       "local state (default: $AGENTQ_STATE, else $XDG_STATE_HOME/agentq, else ~/.local/state/agentq)",
+  },
+  {
+    name: "recover-stale",
+    kind: "boolean",
+    description:
+      "prove the owner of a store's stale lock gone, and go on (this machine's submissions: always)",
   },
   { name: "json", kind: "boolean", description: "print one JSON document on stdout" },
   { name: "quiet", kind: "boolean", description: "no progress on stderr" },

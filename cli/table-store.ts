@@ -20,7 +20,6 @@ export const STORE_COMMANDS: readonly CommandSpec[] = [
       {
         name: "allow-open-modes",
         kind: "boolean",
-        argvOnly: true,
         description: "for file systems that can't keep permissions (exFAT, some FUSE mounts)",
       },
       {
@@ -72,14 +71,7 @@ export const STORE_COMMANDS: readonly CommandSpec[] = [
   {
     path: ["store", "gc"],
     summary: "Remove what no message refers to",
-    flags: [
-      STORE,
-      {
-        name: "recover-stale",
-        kind: "boolean",
-        description: "remove a lock on the way whose owner is proved gone",
-      },
-    ],
+    flags: [STORE],
     examples: ["agentq store gc"],
     load: async () => (await import("./commands/store.ts")).gc,
   },

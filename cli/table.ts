@@ -30,7 +30,7 @@ const OTHER_COMMANDS: readonly CommandSpec[] = [
     path: ["demo"],
     summary: "Land three agents' work on a throwaway origin and print what happened",
     flags: [
-      { name: "keep", kind: "boolean", argvOnly: true, description: "keep the demo's directory" },
+      { name: "keep", kind: "boolean", description: "keep the demo's directory" },
     ],
     examples: ["agentq demo"],
     load: () => import("./commands/demo.ts"),

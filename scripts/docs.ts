@@ -17,7 +17,17 @@ function cliPage(): string {
   const parts = COMMANDS.map((spec) =>
     `## agentq ${spec.path.join(" ")}\n\n\`\`\`\n${commandHelp(spec).replace(/\n*$/, "")}\n\`\`\`\n`
   );
-  return `${NOTE}\n# The command line\n\n${parts.join("\n")}`;
+  return `${NOTE}
+# The command line
+
+Every flag can be given as \`--flag\`, in the environment (\`AGENTQ_FLAG\`, dashes as underscores) and in git config
+(\`agentq.flag\`; but \`--repo\`, which says whose). The first of these that says something counts; an empty variable
+says nothing. A flag that takes several values (\`--drop\`) has them one a line in its variable, and one a value of its
+key in config. A flag without a value is \`true\`, \`yes\`, \`on\` or \`1\` there, or the contrary. A value that is
+none is an error (\`usage\`) that names where it stands. What names one thing or one delivery, or is an operator's word
+for one occasion, can be said on the command line alone: the help of each command tells which flags these are.
+
+${parts.join("\n")}`;
 }
 
 function errorsPage(): string {

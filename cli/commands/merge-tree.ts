@@ -1,5 +1,4 @@
 /** `agentq merge-tree`: the merge a landing would make. */
-import { createInterface } from "node:readline";
 import { AgentqError } from "../../src/errors.ts";
 import { promisorOf } from "../../src/git/missing-blobs.ts";
 import { shownPath, shownSentence } from "../../src/git/path-quote.ts";
@@ -7,7 +6,7 @@ import { supplied } from "../../src/git/supply.ts";
 import { pairMerger, toFailedMerge, toMergeDocument } from "../../src/merge/merge-pair.ts";
 import type { MergeResult } from "../../src/merge/types.ts";
 import type { Context } from "../context.ts";
-import { standardInput } from "../input.ts";
+import { inputLines } from "../input.ts";
 import { toAgentqError } from "../output/errors.ts";
 import { safeJson } from "../output/escape.ts";
 import { writeOut } from "../output/write.ts";
@@ -62,8 +61,7 @@ async function answerLines(
   context: Context,
   merge: Merger,
 ): Promise<number> {
-  for await (const line of createInterface({ input: standardInput(), crlfDelay: Infinity })) {
-    context.signal.throwIfAborted();
+  for await (const line of inputLines(context.signal)) {
     if (line.trim() === "") continue;
     const [ours = "", theirs = "", ...more] = line.trim().split(/\s+/);
     let document;

@@ -5,6 +5,7 @@
 import { Buffer } from "node:buffer";
 import type { Oid } from "../git/types.ts";
 import type { CommandResult } from "../platform/process.ts";
+import { withoutRunSettings } from "../platform/run-settings.ts";
 import type { TicketEntry } from "./chain.ts";
 import { NO_TIP, reportTail, type VerifyRecord } from "./messages.ts";
 import type { Pins } from "./pins.ts";
@@ -136,6 +137,7 @@ function environment(ticket: TicketEntry, site: Site): Record<string, string | u
     // What points git at another repository than the one the checks stand in, and what opens the origin:
     // the checks are the candidate's.
     ...Object.fromEntries(unset.map((name) => [name, undefined])),
+    ...withoutRunSettings(),
     AGENTQ_TICKET: String(message.ticket),
     AGENTQ_CANDIDATE: message.candidate,
     AGENTQ_TIP: site.tip ?? NO_TIP,

@@ -7,6 +7,7 @@ import { statSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { currentDirectory } from "../platform/directory.ts";
 import { notStarted, type OnOutput, runCommand } from "../platform/process.ts";
+import { withoutRunSettings } from "../platform/run-settings.ts";
 import { requireContent, requireProgram, whyNotRun } from "./command-program.ts";
 import { quoted } from "./names.ts";
 import type { Handler } from "./worker.ts";
@@ -37,7 +38,12 @@ export function commandHandler(
     requireContent(program, cwd);
     const result = await runCommand(command, {
       cwd,
-      env: { AGENTQ_QUEUE: queue, AGENTQ_MESSAGE_ID: id, AGENTQ_ATTEMPT: String(attempt) },
+      env: {
+        ...withoutRunSettings(),
+        AGENTQ_QUEUE: queue,
+        AGENTQ_MESSAGE_ID: id,
+        AGENTQ_ATTEMPT: String(attempt),
+      },
       timeoutMs,
       signal,
       input: data,

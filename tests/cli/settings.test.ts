@@ -14,20 +14,47 @@ const poll: FlagSpec = {
   description: "",
 };
 const json: FlagSpec = { name: "json", kind: "boolean", description: "" };
-const none = () => undefined;
+const none = () => [];
 
 afterEach(() => {
   delete process.env.AGENTQ_POLL;
   delete process.env.AGENTQ_JSON;
+  delete process.env.AGENTQ_DROP;
 });
 
 test("flag beats environment beats config beats default", () => {
-  const config = () => "4";
+  const config = () => ["5", "4"];
   assert.equal(resolveFlags([poll], {}, none).poll, 1);
   assert.equal(resolveFlags([poll], {}, config).poll, 4);
   process.env.AGENTQ_POLL = "3";
   assert.equal(resolveFlags([poll], {}, config).poll, 3);
   assert.equal(resolveFlags([poll], { poll: "2.5" }, config).poll, 2.5);
+});
+
+test("a flag of several values has them one a line in its variable, and one a value in config", () => {
+  const drop: FlagSpec = {
+    name: "drop",
+    kind: "text",
+    value: "PATH…",
+    multiple: true,
+    description: "",
+  };
+  const config = () => ["c d", "e"];
+  const dropped = (given: Record<string, unknown>, from = config) =>
+    resolveFlags([drop], given, from).drop;
+  assert.deepEqual(dropped({}), ["c d", "e"]);
+  process.env.AGENTQ_DROP = "a b\n\nx\n";
+  assert.deepEqual(dropped({}), ["a b", "x"]);
+  assert.deepEqual(dropped({ drop: ["y"] }), ["y"]);
+  for (const empty of ["", "\n"]) {
+    process.env.AGENTQ_DROP = empty;
+    assert.deepEqual(dropped({}), ["c d", "e"]);
+    assert.equal(dropped({}, none), undefined);
+  }
+  assert.throws(
+    () => dropped({}, () => ["x", ""]),
+    (error) => isAgentqError(error, "usage") && /^git config agentq\.drop: /.test(error.message),
+  );
 });
 
 test("booleans are read from words", () => {

@@ -38,7 +38,6 @@ export const FAILED_SPECS: readonly CommandSpec[] = [
       name: "older-than",
       kind: "seconds",
       value: "S",
-      argvOnly: true,
       description: "only those that failed more than S seconds ago",
     }],
     examples: ["agentq queue failed prune jobs --older-than 604800"],

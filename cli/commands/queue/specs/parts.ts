@@ -15,12 +15,7 @@ const BACKEND: FlagSpec = {
   description:
     "store:DIR, sqlite:FILE, v1:DIR, redis://… or rediss://… (default: the store under the state directory)",
 };
-const RECOVER_STALE: FlagSpec = {
-  name: "recover-stale",
-  kind: "boolean",
-  description: "prove the owner of a stale store lock gone, and go on",
-};
-export const COMMON = [BACKEND, RECOVER_STALE];
+export const COMMON = [BACKEND];
 export const OWNER: FlagSpec = {
   name: "owner",
   kind: "text",
@@ -33,7 +28,6 @@ export const LEASE: FlagSpec = {
   kind: "seconds",
   value: "S",
   default: "300",
-  argvOnly: true,
   description: "recover may take the messages back after S seconds",
 };
 export const RECEIPT_LEASE: FlagSpec = {

@@ -1,6 +1,6 @@
 /** What a queue as a whole comes to: counting, waiting, working it off. */
 import type { CommandSpec } from "../../../spec.ts";
-import { ALL, argument, COMMON, from, NAME } from "./parts.ts";
+import { argument, COMMON, from, NAME } from "./parts.ts";
 
 const queues = () => import("../queues.ts");
 const wait = () => import("../wait.ts");
@@ -18,7 +18,11 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
     path: ["queue", "status"],
     summary: "Print pending, processing and unacked, from one snapshot",
     arguments: [argument("name", "the queue", { required: false })],
-    flags: [...COMMON, ALL("every queue (at and below NAME), one a line, from one snapshot")],
+    flags: [...COMMON, {
+      name: "all",
+      kind: "boolean",
+      description: "every queue (at and below NAME), one a line, from one snapshot",
+    }],
     examples: ["agentq queue status jobs", "agentq queue status --all"],
     load: from(queues, "status"),
   },
@@ -33,7 +37,6 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
       name: "timeout",
       kind: "seconds",
       value: "S",
-      argvOnly: true,
       description: "give up after S seconds (default: never)",
     }],
     examples: ["agentq queue wait jobs --timeout 600"],
@@ -48,7 +51,6 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
       name: "stale",
       kind: "seconds",
       value: "S",
-      argvOnly: true,
       description: "messages that a command or another program took: after S seconds already",
     }],
     examples: ["agentq queue recover jobs", "agentq queue recover jobs --stale 60"],
@@ -94,7 +96,6 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
       {
         name: "until-empty",
         kind: "boolean",
-        argvOnly: true,
         description: "end when the queue is complete",
       },
       {
@@ -118,7 +119,6 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
         value: "S",
         min: 1,
         default: "30",
-        argvOnly: true,
         description: "others may take the messages of a stuck worker after S seconds",
       },
       {
@@ -140,7 +140,6 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
     flags: [...COMMON, {
       name: "prometheus",
       kind: "boolean",
-      argvOnly: true,
       description: "the Prometheus text format",
     }],
     examples: ["agentq queue metrics --prometheus"],
