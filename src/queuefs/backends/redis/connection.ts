@@ -8,7 +8,6 @@
  * once; again only where the server itself answered that it did nothing (NOSCRIPT, LOADING, READONLY
  * after a failover, …), or where the script only reads.
  */
-import { Cluster, Redis } from "ioredis";
 import { type AgentqError, isAgentqError } from "../../../errors.ts";
 import type { RedisAddress } from "./address.ts";
 import {
@@ -21,6 +20,7 @@ import {
   carefulHead,
 } from "./call.ts";
 import { callFault, foreignKey, isPassing, isWrongType, nothingOnReplica } from "./faults.ts";
+import { makeClient } from "./client.ts";
 import { basePrefix } from "./keys.ts";
 import { type Client, watch } from "./link.ts";
 import { saysReplica } from "./role.ts";
@@ -83,7 +83,7 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
         const passing = isPassing(error, address.mode === "single") ||
           (readOnly && !isAnswer(error));
         if (!passing || performance.now() + RETRY_MS >= deadline) {
-          throw callFault(error, label, isAnswer(error) ? queue : name, readOnly);
+          throw callFault(error, address, isAnswer(error) ? queue : name, readOnly, link.last());
         }
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       } finally {
@@ -199,47 +199,4 @@ function timeLimits(timeoutMs: number) {
     end: (call: Call) => calls.delete(call),
     close: () => clearTimeout(timer),
   };
-}
-
-function makeClient(address: RedisAddress): Client {
-  const shared = {
-    ...(address.username === null ? {} : { username: address.username }),
-    ...(address.password === null ? {} : { password: address.password }),
-    ...(address.tls === null ? {} : { tls: address.tls }),
-    protocol: 2 as const,
-    connectTimeout: address.timeoutMs,
-    commandTimeout: address.timeoutMs,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    disableClientInfo: true,
-    connectionName: `agentq-${process.pid}`,
-  };
-  const again = (times: number) => Math.min(50 * 2 ** Math.min(times, 6), 2000);
-  if (address.mode === "cluster") {
-    return new Cluster([...address.hosts], {
-      lazyConnect: true,
-      enableOfflineQueue: false,
-      clusterRetryStrategy: again,
-      slotsRefreshTimeout: address.timeoutMs,
-      redisOptions: shared,
-    }) as unknown as Client;
-  }
-  const target = address.mode === "single" ? { ...address.hosts[0]! } : {
-    sentinels: [...address.hosts],
-    name: address.master!,
-    sentinelRetryStrategy: again,
-    failoverDetector: true,
-    ...(address.sentinelPassword === null ? {} : { sentinelPassword: address.sentinelPassword }),
-    ...(address.tls === null ? {} : { enableTLSForSentinelMode: true, sentinelTLS: address.tls }),
-  };
-  return new Redis({
-    ...shared,
-    ...target,
-    db: address.db,
-    lazyConnect: true,
-    enableOfflineQueue: false,
-    retryStrategy: again,
-    // A demoted master answers READONLY: leave it and ask the sentinels again.
-    reconnectOnError: (error: Error) => error.message.startsWith("READONLY"),
-  }) as unknown as Client;
 }

@@ -1,4 +1,7 @@
 /** What Redis and its client answer, as agentq's errors. */
+import type { RedisAddress } from "./address.ts";
+import { callWords, isUnsent } from "./client-words.ts";
+import { NO_HOST } from "./places.ts";
 import { AgentqError, type ErrorCode, isAgentqError } from "../../../errors.ts";
 import { clientCertificateRefusal } from "../../../platform/tls-files.ts";
 import { quoted } from "../../names.ts";
@@ -8,7 +11,7 @@ import { noQueue } from "../shared.ts";
 const LATER = /^(LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|READONLY|MOVED|ASK|BUSY) ?/;
 /** The last one is what a script hears that may not run one of its commands. */
 const DENIED =
-  /^(NOAUTH|WRONGPASS|NOPERM|ERR invalid password|ERR AUTH|ERR Client sent AUTH|(ERR )?The user executing the script can't)/;
+  /^(NOAUTH|WRONGPASS|NOPERM|DENIED |ERR invalid password|ERR AUTH|ERR Client sent AUTH|(ERR )?The user executing the script can't)/;
 const BUSY = {
   words: /^BUSY /,
   hint:
@@ -31,6 +34,24 @@ const HINTS: readonly [RegExp, string][] = [
   [
     /^NOREPLICAS/,
     "The server takes changes only with enough replicas (min-replicas-to-write): see to these.",
+  ],
+  [
+    /^DENIED /,
+    "Run it on the server's machine, or give the server a password (requirepass) or an address (bind).",
+  ],
+  [
+    /^ERR max number of clients/,
+    "Raise the server's maxclients, or end clients that do nothing (CLIENT LIST, CLIENT KILL, its timeout).",
+  ],
+  [/^LOADING/, "Wait until the server has read its data from disk (INFO persistence: loading)."],
+  [/^MASTERDOWN/, "It is a replica without its master: see INFO replication, or name the master."],
+  [
+    /^CLUSTERDOWN/,
+    "See CLUSTER INFO and CLUSTER NODES there: every slot needs a node, and most masters must be up.",
+  ],
+  [
+    new RegExp(`^${NO_HOST}`),
+    "Set cluster-announce-ip (or cluster-announce-hostname) on each node to what its clients reach it by.",
   ],
 ];
 const TLS =
@@ -87,14 +108,11 @@ const MISTAKEN: readonly { words: RegExp; what: string; hint: string }[] = [
   },
   {
     // The client's own words for an answer that it can't read.
-    words: /Unknown RESP type|Protocol error, got|Please report this/,
+    words: /Unknown RESP type|Protocol error, got|please report (this|it)/i,
     what: "what answers there doesn't speak the protocol of Redis",
     hint: "Check host and port: something else listens there.",
   },
 ];
-
-/** The client's own words for a call that it has not sent. */
-const UNSENT = /^(Stream isn't writeable|Cluster isn't ready)/;
 
 /** Our own words for a call whose answer didn't come in time, and what helps. */
 const LATE = /^no answer within \d+ ms$/;
@@ -109,7 +127,12 @@ const LATE_UNKNOWN = "Look before repeating: it may have been done. " +
 export function isPassing(error: unknown, alone: boolean): boolean {
   if (!(error instanceof Error)) return false;
   if (alone && /^(READONLY|MOVED|ASK) /.test(error.message)) return false;
-  return LATER.test(error.message) || UNSENT.test(error.message);
+  return LATER.test(error.message) || isUnsent(error.message);
+}
+
+/** True when waiting will do, at a first attempt too: the server says that it is about to be ready. */
+export function isSoon(error: Error): boolean {
+  return /^(LOADING|CLUSTERDOWN)\b/.test(error.message);
 }
 
 /** True when another attempt to connect will end the same way: a wrong password, a wrong certificate. */
@@ -163,7 +186,7 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
           hint:
             "Give their password in AGENTQ_REDIS_SENTINEL_PASSWORD: they have one of their own.",
         }
-        : {}),
+        : hintOf(error)),
     });
   }
   if (error !== null && BUSY.words.test(error.message)) {
@@ -173,24 +196,37 @@ export function connectFault(error: Error | null, label: string, timeoutMs: numb
     });
   }
   const why = error === null ? `no connection within ${timeoutMs} ms` : firstLine(error);
-  const cut = error !== null && label.startsWith("redis:") && /ECONNRESET|clos/i.test(why);
+  const cut = error !== null && /ECONNRESET|EPIPE|clos/i.test(why);
   return new AgentqError("backend-unreachable", `${label}: ${why}`, {
     cause: error ?? undefined,
     ...(cut
-      ? { hint: "Check the address, and whether the server takes TLS alone: then it is rediss://." }
-      : {}),
+      ? {
+        hint: label.startsWith("redis:")
+          ? "Check the address, and whether the server takes TLS alone: then it is rediss://."
+          : "Check the address, and whether the server has as many clients as it takes (maxclients): " +
+            "over TLS it can't say so.",
+      }
+      : error === null
+      ? {}
+      : hintOf(error)),
   });
+}
+
+function hintOf({ message }: Error): { hint: string } | Record<string, never> {
+  const hint = HINTS.find(([words]) => words.test(message))?.[1];
+  return hint === undefined ? {} : { hint };
 }
 
 /**
  * A call failed. An answer of the server says what happened; everything else (the connection broke, no
- * answer in time) leaves open whether a call that changes something was executed.
+ * answer in time) leaves open whether a call that changes something was executed. `last`: what the connection ended with.
  */
 export function callFault(
   error: unknown,
-  label: string,
+  { label, timeoutMs }: Pick<RedisAddress, "label" | "timeoutMs">,
   call: string,
   readOnly: boolean,
+  last: Error | null,
 ): AgentqError {
   if (!(error instanceof Error)) {
     return new AgentqError("backend-error", `${label}: ${String(error)}`);
@@ -203,15 +239,11 @@ export function callFault(
     const mistake = mistakeOf(error, label);
     if (mistake !== null) return mistake;
     const code = CODES.find(([words]) => words.test(error.message))?.[1] ?? "backend-error";
-    const hint = HINTS.find(([words]) => words.test(error.message))?.[1];
-    return new AgentqError(code, `${label}: ${message}`, {
-      cause: error,
-      ...(hint === undefined ? {} : { hint }),
-    });
+    return new AgentqError(code, `${label}: ${message}`, { cause: error, ...hintOf(error) });
   }
   return new AgentqError(
-    readOnly || UNSENT.test(message) ? "backend-unreachable" : "backend-outcome-unknown",
-    `${label}: ${call}: ${message}`,
+    readOnly || isUnsent(message) ? "backend-unreachable" : "backend-outcome-unknown",
+    `${label}: ${call}: ${callWords(error, last, timeoutMs)}`,
     { cause: error, ...(LATE.test(message) ? { hint: readOnly ? LATE_HINT : LATE_UNKNOWN } : {}) },
   );
 }
@@ -245,6 +277,9 @@ export function nothingOnReplica(label: string): AgentqError {
 function firstLine(error: Error): string {
   const unreadable = MISTAKEN.at(-1)!;
   if (unreadable.words.test(error.message)) return unreadable.what;
+  // It goes on with all that can be done about it.
+  const denied = /^DENIED .*?loopback interface\./.exec(error.message);
+  if (denied !== null) return denied[0];
   return (error.message.split("\n")[0] ?? "").slice(0, 300) || error.name;
 }
 
