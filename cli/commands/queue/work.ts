@@ -92,6 +92,8 @@ function report(context: Context, event: WorkerEvent, hints: Set<string>): void 
   const { progress, verbose } = context;
   const advise = (error: unknown) => {
     if (!isAgentqError(error) || hints.has(error.hint)) return;
+    // It looks again by itself.
+    if (isAgentqError(error, "backend-outcome-unknown", "commit-uncertain")) return;
     hints.add(error.hint);
     progress.line(`hint: ${error.hint}`);
   };
