@@ -117,7 +117,7 @@ test("hosts that are told stay; replicas without one are passed over", () => {
     [10, 19, ["?", 3, "c", more], [null, 4, "d"]],
     [20, 29, ["", 5, "e"], ["?", 6, "f", []]],
   ], asked);
-  assert.deepEqual(rows.map((row) => row.slice(2).map((node) => (node as unknown[])[0])), [
+  assert.deepEqual(rows.map((row) => row.slice(2).map((node) => (node as readonly unknown[])[0])), [
     ["10.0.0.1", ""],
     ["10.0.0.2", "h"],
     ["h", ""],
