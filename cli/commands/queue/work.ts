@@ -93,7 +93,7 @@ function report(context: Context, event: WorkerEvent, hints: Set<string>): void 
   const advise = (error: unknown) => {
     if (!isAgentqError(error) || hints.has(error.hint)) return;
     // It looks again by itself.
-    if (isAgentqError(error, "backend-outcome-unknown", "commit-uncertain")) return;
+    if (["backend-outcome-unknown", "commit-uncertain"].includes(error.code)) return;
     hints.add(error.hint);
     progress.line(`hint: ${error.hint}`);
   };
