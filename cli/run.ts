@@ -11,6 +11,7 @@ import { AgentqError } from "../src/errors.ts";
 import { isHangupDeadly } from "../src/platform/hangup.ts";
 import { submissionInDoubt } from "../src/landing/under-way.ts";
 import { expectMuchWork } from "../src/platform/jit.ts";
+import { whenWaiting } from "../src/platform/waiting.ts";
 import { refuseChanged } from "./argv-bytes.ts";
 import { createContext, type KeepAnswer, repositoryOpener } from "./context.ts";
 import { printError, toAgentqError } from "./output/errors.ts";
@@ -150,6 +151,8 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     verbose = flags.verbose === true;
     const context = createContext(flags, open, abort.signal, keepAnswer);
     close = context.close;
+    const { progress } = context;
+    whenWaiting((what) => what === null ? progress.clear() : progress.update(what));
     if (!spec.brief) expectMuchWork();
     const command = await spec.load();
     abort.signal.throwIfAborted();

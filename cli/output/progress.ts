@@ -25,7 +25,10 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
   /** Another program's text ended within a line. */
   let open = false;
   const clear = () => {
-    if (shown) writeErr("\r\x1b[K");
+    if (shown) {
+      writeErr("\r\x1b[K");
+      last = ""; // It may be shown again.
+    }
     if (open) writeErr("\n");
     shown = open = false;
   };

@@ -1,6 +1,7 @@
 /** The transfer lock: every transaction runs alone, in this process and on this store. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { throwIfAborted } from "../platform/clock.ts";
+import { startWaiting, type Waiting } from "../platform/waiting.ts";
 import { type ExclusiveFile, tryExclusive } from "./exclusive.ts";
 import { holderLiveness, type ObservedLock, observeLock } from "./observed-lock.ts";
 import { shellWord } from "./shell-word.ts";
@@ -29,6 +30,20 @@ export async function acquireLock(
   platform: StorePlatform,
   path: string,
   wait: LockWait,
+): Promise<ExclusiveFile> {
+  const waiting = startWaiting();
+  try {
+    return await waitForLock(platform, path, wait, waiting);
+  } finally {
+    waiting.over();
+  }
+}
+
+async function waitForLock(
+  platform: StorePlatform,
+  path: string,
+  wait: LockWait,
+  waiting: Waiting,
 ): Promise<ExclusiveFile> {
   const started = performance.now();
   let pause = SHORTEST_PAUSE_MS;
@@ -62,6 +77,8 @@ export async function acquireLock(
       if (expired) throw locked(wait, path, observed, liveness);
     }
     throwIfAborted(wait.signal);
+    const holder = observed;
+    waiting.still(() => `waiting for the store's lock, held by ${describeOwner(holder)}`);
     await platform.sleep(pause * (0.5 + Math.random()));
     pause = Math.min(pause * 1.5, LONGEST_PAUSE_MS);
   }

@@ -1,6 +1,7 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
+import { startWaiting, type Waiting } from "../platform/waiting.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
 import { allAnnouncements, announcerLiveness, listDirectory } from "./announcements.ts";
 import { holderLiveness, observeLock } from "./observed-lock.ts";
@@ -73,6 +74,20 @@ export async function readIdentity(
   paths: StorePaths,
   wait: LockWait,
 ): Promise<StoreIdentity> {
+  const waiting = startWaiting();
+  try {
+    return await waitForIdentity(platform, paths, wait, waiting);
+  } finally {
+    waiting.over();
+  }
+}
+
+async function waitForIdentity(
+  platform: StorePlatform,
+  paths: StorePaths,
+  wait: LockWait,
+  waiting: Waiting,
+): Promise<StoreIdentity> {
   const started = performance.now();
   let ended = false;
   for (let tries = 1;; tries++) {
@@ -94,6 +109,7 @@ export async function readIdentity(
         continue;
       }
     }
+    waiting.still(() => `waiting for the store in ${paths.root}, which another initialises`);
     await platform.sleep(GRACE_MS);
   }
 }

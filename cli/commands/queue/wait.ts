@@ -1,6 +1,7 @@
 /** `queue wait|recover`. */
 import { isAgentqError } from "../../../src/errors.ts";
 import { abortReason, systemClock } from "../../../src/platform/clock.ts";
+import { startWaiting } from "../../../src/platform/waiting.ts";
 import { timedOut, waitComplete } from "../../../src/queuefs/completion.ts";
 import { openBackend } from "../../../src/queuefs/open.ts";
 import type { CommandModule } from "../../spec.ts";
@@ -45,6 +46,7 @@ function openWithin(timeoutMs: number | undefined, signal: AbortSignal): typeof 
     );
     const ending = AbortSignal.any([signal, over.signal]);
     const patience = performance.now() + PATIENCE_MS;
+    const waiting = startWaiting();
     try {
       for (;;) {
         const opening = openBackend(url, { ...options, busyTimeoutMs: BUSY_MS });
@@ -53,10 +55,12 @@ function openWithin(timeoutMs: number | undefined, signal: AbortSignal): typeof 
         } catch (error) {
           if (ending.aborted) void opening.then((backend) => backend.close()).catch(() => {});
           if (!isAgentqError(error, "backend-busy") || performance.now() >= patience) throw error;
+          waiting.still(() => error.message);
           await systemClock.sleep(BUSY_MS / 4, ending);
         }
       }
     } finally {
+      waiting.over();
       clearTimeout(timer);
     }
   };

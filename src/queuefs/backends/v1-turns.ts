@@ -6,6 +6,7 @@
 import { closeSync, constants, openSync } from "node:fs";
 import { systemClock } from "../../platform/clock.ts";
 import { lockOpen } from "../../platform/flock.ts";
+import { startWaiting } from "../../platform/waiting.ts";
 
 /** A consumer that is stopped in its turn keeps the others waiting so long: v1's deliveries are at least once anyway. */
 const PATIENCE_MS = 5000;
@@ -21,9 +22,12 @@ export async function inTurn<T>(directory: string, work: () => Promise<T>): Prom
   }
   try {
     const end = performance.now() + PATIENCE_MS;
+    const waiting = startWaiting();
     while (lockOpen(fd, "exclusive") === false && performance.now() < end) {
+      waiting.still(() => `waiting for another consumer's turn in ${directory}`);
       await systemClock.sleep(PAUSE_MS);
     }
+    waiting.over();
     return await work();
   } finally {
     closeSync(fd);

@@ -7,9 +7,10 @@
 import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { AgentqError } from "../../../errors.ts";
+import { AgentqError, isAgentqError } from "../../../errors.ts";
 import { absolutePath, danglingLink } from "../../../platform/directory.ts";
 import { assertUsableUmask } from "../../../platform/umask.ts";
+import { startWaiting } from "../../../platform/waiting.ts";
 import { sqliteFault } from "./faults.ts";
 import {
   type FileIdentity,
@@ -75,7 +76,7 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
     db?.close();
     throw fault;
   }
-  return connection(db, label, path, identity);
+  return connection(db, label, path, identity, patience(label, busyTimeoutMs));
 }
 
 /** Throws `backend-missing` where there is no database and none is to be made. */
@@ -91,16 +92,16 @@ function requireMayCreate(path: string, create: boolean): void {
 }
 
 function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, create: boolean): void {
-  db.exec(`PRAGMA busy_timeout = ${Math.max(0, Math.trunc(busyTimeoutMs))}`);
-  if (isSomethingElse(db)) {
+  const patiently = patience(label, busyTimeoutMs);
+  db.exec(`PRAGMA busy_timeout = ${Math.max(0, Math.trunc(Math.min(busyTimeoutMs, PART_MS)))}`);
+  if (patiently(() => isSomethingElse(db))) {
     throw new AgentqError("backend-unsupported", `${label} is a database of something else`, {
       hint: "Name another file: agentq keeps its queues in a database of their own.",
     });
   }
-  // Turning the log on doesn't wait for others as everything else does.
-  retryWhileBusy(busyTimeoutMs, () => db.exec("PRAGMA journal_mode = WAL"));
+  patiently(() => db.exec("PRAGMA journal_mode = WAL"));
   db.exec("PRAGMA synchronous = FULL");
-  if (isCurrent(db)) return;
+  if (patiently(() => isCurrent(db))) return;
   const missing = missingTables(db, create);
   if (missing.length > 0) {
     throw new AgentqError("backend-corrupt", `${label} has lost its table ${missing.join(", ")}`);
@@ -108,7 +109,7 @@ function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, creat
   if (!create && db.prepare("SELECT count(*) AS n FROM sqlite_master").get()?.n === 0) {
     throw new AgentqError("backend-missing", `${label} is empty`);
   }
-  db.exec("BEGIN IMMEDIATE");
+  patiently(() => db.exec("BEGIN IMMEDIATE"));
   try {
     migrate(db);
     db.exec("COMMIT");
@@ -123,6 +124,7 @@ function connection(
   label: string,
   path: string,
   identity: FileIdentity,
+  patiently: Patience,
 ): Database {
   const statements = new Map<string, StatementSync>();
   // It is there as long as the connection.
@@ -135,8 +137,9 @@ function connection(
   let inTransaction = false;
   const run = <T>(work: () => T): T => {
     try {
-      if (!inTransaction) requireSame(path, identity, log);
-      return work();
+      if (inTransaction) return work();
+      requireSame(path, identity, log);
+      return patiently(work);
     } catch (error) {
       throw sqliteFault(error, label, path);
     }
@@ -144,7 +147,7 @@ function connection(
   const transaction = <T>(begin: string, work: () => T): T => {
     let begun = false;
     try {
-      sql(begin).run();
+      patiently(() => sql(begin).run());
       begun = inTransaction = true;
       requireSame(path, identity, log); // Not before the wait for the lock.
       const result = work();
@@ -179,19 +182,37 @@ function rollback(db: DatabaseSync): void {
   }
 }
 
-function retryWhileBusy(forMs: number, work: () => void): void {
-  const until = performance.now() + forMs;
-  const nap = new Int32Array(new SharedArrayBuffer(4));
-  for (;;) {
+/** Does again what failed since others have the lock, until that has taken too long. Nothing of it was done. */
+type Patience = <T>(work: () => T) => T;
+
+/** SQLite waits in silence: in between it is told that it does. */
+const PART_MS = 1000;
+const NAP_MS = 10;
+
+function patience(label: string, busyTimeoutMs: number): Patience {
+  return (work) => {
+    const began = performance.now();
+    const waiting = startWaiting();
+    const isOver = () => performance.now() - began >= busyTimeoutMs - NAP_MS;
     try {
-      return work();
-    } catch (error) {
-      const fault = sqliteFault(error, "");
-      const busy = fault instanceof AgentqError && fault.code === "backend-busy";
-      if (!busy || performance.now() >= until) throw error;
-      Atomics.wait(nap, 0, 0, 10);
+      for (;;) {
+        try {
+          return work();
+        } catch (error) {
+          if (!isBusy(error) || isOver()) throw error;
+          waiting.still(() => `waiting for the lock of ${label}`);
+          // Turning the log on doesn't wait for others as everything else does.
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, NAP_MS);
+        }
+      }
+    } finally {
+      waiting.over();
     }
-  }
+  };
+}
+
+function isBusy(error: unknown): boolean {
+  return !(error instanceof AgentqError) && isAgentqError(sqliteFault(error, ""), "backend-busy");
 }
 
 /**
