@@ -6,16 +6,20 @@ import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
-import { isForQueue, isFromHere } from "../src/landing/submit-request.ts";
+import { isForQueue, isFromHere, isSame } from "../src/landing/submit-request.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
 import { type LandingSession, placeOf, warnOfDamaged } from "./landing.ts";
 import { toAgentqError } from "./output/errors.ts";
+import { isAnswerWhole } from "./output/write.ts";
 
 /** Results may pile up to this number before they are forgotten, all in one commit of the store. */
 const FORGET_AFTER = 16;
+
+/** So many results that nobody was told are kept, the newest. */
+const MAX_UNTOLD = 256;
 
 export interface Delivery {
   /** The queue with what was delivered. */
@@ -126,8 +130,37 @@ export function cloneOf(
   );
 }
 
-/** Forgets submissions whose result is known; the result stands where that can't be written down. */
-export async function forgetAnswered(
+/**
+ * Forgets submissions whose results have just been told, which stand where that can't be written down. Those of which
+ * the answer was lost stay, for the next run that asks.
+ */
+export async function forgetTold(
+  context: Context,
+  submissions: Submissions,
+  records: readonly SubmissionRecord[],
+): Promise<void> {
+  if (isAnswerWhole()) await forget(context, submissions, records);
+}
+
+/** The same for one submission, with what was submitted before it of the same commit: its result is the newer one. */
+export async function forgetToldOf(
+  context: Context,
+  submissions: Submissions,
+  session: LandingSession,
+  record: SubmissionRecord,
+): Promise<void> {
+  if (!isAnswerWhole()) return;
+  const { queue, origin } = session;
+  const place = placeOf(context, origin.url, queue.names.branchName);
+  const { candidate } = record;
+  const earlier = await submissions.list({ candidate, before: record.ticket! }).catch(() => []);
+  await forget(context, submissions, [
+    record,
+    ...earlier.filter((one) => one.candidate === candidate && isSame(one, place)),
+  ]);
+}
+
+async function forget(
   context: Context,
   submissions: Submissions,
   records: readonly SubmissionRecord[],
@@ -140,7 +173,10 @@ export async function forgetAnswered(
   }
 }
 
-/** Forgets submissions to this queue that have results, when there are many; never those in `keep`. */
+/**
+ * Forgets submissions to this queue that have results, when there are many: those whose submitters wait for nothing
+ * more, and of the others the oldest beyond a bound. Never those in `keep`.
+ */
 export async function forgetKnown(
   context: Context,
   submissions: Submissions,
@@ -149,23 +185,25 @@ export async function forgetKnown(
 ): Promise<void> {
   // That of a moment ago is good enough: forgetting can wait for the next submission.
   if (submissions.listed() < FORGET_AFTER) return;
-  const { names, origin } = session.queue;
+  const { queue, snapshot: { queue: head, next } } = session;
   const kept = new Set(keep.map(({ submission }) => submission));
-  const place = {
-    url: origin.url,
-    namespace: names.namespace,
-    branch: names.branchName,
-    isDefault: context.branch === null,
-  };
-  const finished = await submissions.list({ before: session.snapshot.next });
+  const place = placeOf(context, queue.origin.url, queue.names.branchName);
+  const finished = async (told: boolean) =>
+    (await submissions.list({ before: next, told }))
+      .filter((record) => isForQueue(record, place) && !kept.has(record.submission));
+  const told = await finished(true);
+  const untold = submissions.listed() > MAX_UNTOLD ? (await finished(false)) : [];
   const known: SubmissionRecord[] = [];
-  for (const record of finished) {
-    if (!isForQueue(record, place) || kept.has(record.submission)) continue;
-    const { queue } = session.snapshot;
+  for (
+    const record of [
+      ...told.length < FORGET_AFTER ? [] : told,
+      ...untold.slice(0, Math.max(0, untold.length - MAX_UNTOLD)),
+    ]
+  ) {
     // One whose number is another's by now has no result: it is lost, and stays for status to say so.
-    if (await ticketOf(session.queue, queue, record, record.ticket!, context.signal) !== null) {
+    if (await ticketOf(queue, head, record, record.ticket!, context.signal) !== null) {
       known.push(record);
     }
   }
-  await forgetAnswered(context, submissions, known);
+  if (known.length > 0) await forget(context, submissions, known);
 }

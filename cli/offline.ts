@@ -7,6 +7,7 @@ import { createSubmissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
 import { guessedBranch, placeOf, warnOfDamaged } from "./landing.ts";
+import { isAnswerWhole } from "./output/write.ts";
 
 /** Nobody answered: the origin isn't there, or the way to it is cut. */
 export function isOutOfReach(error: unknown): boolean {
@@ -29,6 +30,8 @@ export async function assertSeenBefore({ branch, remote, repository }: Context):
   throw unknownBranch(branch, `${remote}, when this clone last saw it,`, seen);
 }
 
+const NOT_KNOWN = "whether it has a result isn't known now: the origin can't be reached";
+
 export async function keepForLater(
   context: Context,
   request: SubmitRequest,
@@ -45,25 +48,28 @@ export async function keepForLater(
     me,
     submissions,
     again,
+    signal: context.signal,
   });
   warnOfDamaged(context, submissions);
   context.progress.line(`${reason.message}`);
   const { ticket } = record;
+  const commit = request.candidate.slice(0, 12);
   if (ticket !== null) {
-    const queued = documentOfQueued(record, ticket, "queued");
-    const commit = request.candidate.slice(0, 12);
+    const document = documentOfQueued(record, ticket, "queued", NOT_KNOWN);
     context.print(
-      queued,
-      () => `${commit} was submitted before, as ticket ${ticket}; --again queues a new one`,
+      document,
+      () =>
+        `${commit} was submitted before, as ticket ${ticket}; ${NOT_KNOWN}; --again queues a new one`,
     );
-    return code;
+  } else {
+    const document = documentOfQueued(record, null, "offline");
+    context.print(
+      document,
+      () =>
+        `${commit} is kept on this machine${fresh ? "" : " already"}; ` +
+        `the next submit, wait, land or flush delivers it`,
+    );
   }
-  const document = documentOfQueued(record, null, "offline");
-  context.print(
-    document,
-    () =>
-      `${request.candidate.slice(0, 12)} is kept on this machine${fresh ? "" : " already"}; ` +
-      `the next submit, wait, land or flush delivers it`,
-  );
+  if (isAnswerWhole()) submissions.tell(record, code === 0);
   return code;
 }

@@ -103,7 +103,8 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
       {
         name: "again",
         kind: "boolean",
-        description: "queue a new ticket even if this commit has one outstanding",
+        description:
+          "queue a new ticket even if this commit has one outstanding from this clone and its worktrees",
       },
     ],
     examples: [

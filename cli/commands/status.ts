@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { AgentqError } from "../../src/errors.ts";
 import { repositoryInputs } from "../../src/git/inputs.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
-import { statusOf } from "../../src/landing/status.ts";
+import { stateWithoutTicket, statusOf } from "../../src/landing/status.ts";
 import { isForQueue, type SubmitPlace } from "../../src/landing/submit-request.ts";
 import { type SubmissionRecord, submissionsInputs } from "../../src/landing/submissions.ts";
 import { currentDirectory } from "../../src/platform/directory.ts";
@@ -56,6 +56,8 @@ export async function run(
     signal: context.signal,
   });
   if (warnings.length > 0) document.warnings = warnings;
+  // That a process lives isn't written anywhere.
+  if (document.submissions.some(({ state }) => state === "sending")) repeatable = false;
   context.print(document, () => describeStatus(document));
   kept?.save();
   if (repeatable) context.keepAnswer(() => inputsOf(context, session));
@@ -92,12 +94,17 @@ async function withSubmissions(context: Context, error: AgentqError): Promise<Ag
       : record.repository === here && record.remote === url
   );
   if (own.length === 0) return error;
-  const submissions = own.map(({ submission, candidate, ticket, since, kept }) => ({
-    submission,
-    candidate,
-    ticket,
-    state: ticket !== null ? "queued" : kept || since === undefined ? "offline" : "sending",
-  }));
+  // What became of a ticket only the origin can tell, as whether an attempt that nobody is at any more came through.
+  const submissions = own.map((record) => {
+    const { submission, candidate, ticket } = record;
+    const here = ticket === null ? stateWithoutTicket(record) : null;
+    return {
+      submission,
+      candidate,
+      ticket,
+      state: here === null || here === "recorded" ? "unknown" : here,
+    };
+  });
   if (!context.json) context.print(null, () => describeSubmissions(submissions));
   return new AgentqError(error.code, error.message, {
     cause: error.cause ?? error,

@@ -20,9 +20,10 @@ import {
 } from "../../src/landing/submissions.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";
-import { deliverKept, forgetAnswered, forgetKnown } from "../deliver.ts";
+import { deliverKept, forgetKnown, forgetToldOf } from "../deliver.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
+import { isAnswerWhole } from "../output/write.ts";
 import { offerResolution } from "../offer-resolution.ts";
 import { assertSeenBefore, isOutOfReach, keepForLater } from "../offline.ts";
 import { whileQueued } from "../queued-error.ts";
@@ -72,10 +73,12 @@ export async function run(
     if (typeof document === "string") {
       return queued(context, ticket.record, ticket.number, 3, document, ticket.warnings);
     }
-    await forgetAnswered(context, submissions, [ticket.record]);
     const again = attempt < Number(flags.attempts) &&
       await offerResolution(context, repository, session, document);
-    if (!again) return answer(context, document, ticket.warnings);
+    if (again) continue;
+    const code = answer(context, document, ticket.warnings);
+    await forgetToldOf(context, submissions, session, ticket.record);
+    return code;
   }
 }
 
@@ -171,22 +174,24 @@ async function enqueueOnce(
   } else if (wait) context.progress.line(`queued ${commit} as ticket ${number}`);
   const warnings = staysAsItIs(ticket, request);
   for (const warning of warnings) context.progress.line(warning);
-  if (wait) return { number, record, warnings, answered: 0 };
+  if (wait) {
+    // An earlier run may have waited for nothing more.
+    if (!fresh) submissions.tell(record, false);
+    return { number, record, warnings, answered: 0 };
+  }
   await forgetKnown(context, submissions, session, [record]);
   if (!done) {
-    return { number, record, warnings, answered: queued(context, record, number, 0, "", warnings) };
+    const answered = queued(context, record, number, 0, "", warnings);
+    if (isAnswerWhole()) submissions.tell(record, true);
+    return { number, record, warnings, answered };
   }
   const result = await queue.chains.find("done", snapshot.done!, number, context.signal)
     .catch((error) => {
       throw whileQueued(error, number);
     });
-  await forgetAnswered(context, submissions, [record]);
-  return {
-    number,
-    record,
-    warnings,
-    answered: answer(context, documentOfResult(result), warnings),
-  };
+  const answered = answer(context, documentOfResult(result), warnings);
+  await forgetToldOf(context, submissions, session, record);
+  return { number, record, warnings, answered };
 }
 
 function queued(

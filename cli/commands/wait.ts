@@ -5,10 +5,10 @@ import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { ticketOf } from "../../src/landing/resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";
-import type { SubmissionRecord, Submissions } from "../../src/landing/submissions.ts";
+import type { SubmissionRecord } from "../../src/landing/submissions.ts";
 import { isForQueue } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
-import { deliverKept, forgetAnswered } from "../deliver.ts";
+import { deliverKept, forgetTold } from "../deliver.ts";
 import {
   dutyOf,
   keptEntries,
@@ -47,28 +47,29 @@ export async function run(
     context.print(document, () => describeResult(document));
     return 3;
   }
+  let told: readonly SubmissionRecord[] = [];
   if (submissions) {
     const place = placeOf(context, origin.url, queue.names.branchName);
     const ours = (await submissions.list().catch(() => [])).filter((record) =>
       record.ticket === ticket && isForQueue(record, place)
     );
-    if (ours.length > 0) await settle(context, queue, snapshot, submissions, ours, ticket);
+    if (ours.length > 0) told = await submissionsOf(context, queue, snapshot, ours, ticket);
   }
   const document = documentOfResult(result);
   goOnBy(context, queue.names.branchName, document);
   context.print(document, () => describeResult(document));
+  if (told.length > 0) await forgetTold(context, submissions!, told);
   return document.outcome === "landed" ? 0 : 1;
 }
 
-/** Forgets the submission that the ticket is of. One that had its number in another life of the queue stays. */
-async function settle(
+/** The submissions that the ticket is of. One that had its number in another life of the queue isn't. */
+async function submissionsOf(
   context: Context,
   queue: Queue,
   snapshot: Snapshot,
-  submissions: Submissions,
   records: readonly SubmissionRecord[],
   ticket: number,
-): Promise<void> {
+): Promise<SubmissionRecord[]> {
   const { queue: head } = ticket > numberOf(snapshot.queue)
     ? await readSnapshot(queue, context.signal)
     : snapshot;
@@ -84,5 +85,5 @@ async function settle(
       );
     }
   }
-  if (known.length > 0) await forgetAnswered(context, submissions, known);
+  return known;
 }

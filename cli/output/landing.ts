@@ -87,15 +87,20 @@ export function describeStatus(status: StatusDocument): string {
   return lines.join("\n");
 }
 
+/** States that say more in other words. */
+const SAID: Readonly<Record<string, string>> = {
+  lost: "lost: the queue has no such ticket of ours any more; submit it again",
+  recorded: "recorded: nobody is sending it now; submit it again, or agentq flush",
+  unknown: "not known now: the origin can't be reached",
+};
+
 /** This machine's own, one a line below a heading. */
 export function describeSubmissions(
   submissions: readonly { ticket: number | null; candidate: string; state: string }[],
 ): string {
   const lines = submissions.map(({ ticket, candidate, state }) =>
     `  ${ticket === null ? "no ticket yet" : `ticket ${ticket}`} ${short(candidate)} ${
-      state === "lost"
-        ? "lost: the queue has no such ticket of ours any more; submit it again"
-        : state
+      SAID[state] ?? state
     }`
   );
   return ["from this machine:", ...lines].join("\n");

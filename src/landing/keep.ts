@@ -1,8 +1,13 @@
 /** Submissions that stay on this machine for now. */
-import { asAsked, asksOtherwise } from "./resume.ts";
+import { PATIENCE_MS } from "./push.ts";
+import { asAsked, asksOtherwise, busy, SHARED_POLL_MS } from "./resume.ts";
 import type { SubmitOptions, Submitted } from "./submit.ts";
 import { isSame, newRecord, type SubmitPlace, type SubmitRequest } from "./submit-request.ts";
-import { isUnderWay } from "./submissions.ts";
+import { isUnderWay, type SubmissionRecord } from "./submissions.ts";
+
+type KeepOptions =
+  & Pick<SubmitOptions, "clock" | "me" | "submissions" | "signal">
+  & { readonly again?: boolean };
 
 /**
  * Keeps the intent on this machine, to be delivered when the origin can be reached. A
@@ -11,32 +16,56 @@ import { isUnderWay } from "./submissions.ts";
 export async function keep(
   request: SubmitRequest,
   place: SubmitPlace,
-  options: Pick<SubmitOptions, "clock" | "me" | "submissions"> & { readonly again?: boolean },
+  options: KeepOptions,
 ): Promise<Pick<Submitted, "record" | "fresh">> {
   const { submissions, me, clock } = options;
+  const mine = (record: SubmissionRecord) =>
+    record.candidate === request.candidate && isSame(record, place);
   if (!options.again) {
     const all = await submissions.list({ candidate: request.candidate });
-    const queued = all.find((record) =>
-      record.ticket !== null && record.candidate === request.candidate && isSame(record, place)
-    );
+    const queued = all.find((record) => record.ticket !== null && mine(record));
     if (queued) return { record: queued, fresh: false };
   }
   const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
   for (const record of waiting) {
-    if (!isSame(record, place) || record.candidate !== request.candidate || isUnderWay(record)) {
-      continue;
-    }
-    // It keeps its id: should an attempt have got through unseen, there is no second ticket.
-    const now = await submissions.exclusively(record, async (recorded, learn) => {
-      if (recorded.ticket !== null) return null;
-      if (recorded.kept && !asksOtherwise(recorded, request)) return recorded;
-      const changed = { ...asAsked(recorded, request, { clock, me }), kept: true };
-      await learn.change(changed);
-      return changed;
-    });
+    if (!mine(record)) continue;
+    const now = await keepAgain(request, record, options);
     if (now) return { record: now, fresh: false };
   }
   const record = newRecord(request, place, { submitter: me, now: clock.wall() });
   await submissions.record(record);
   return { record, fresh: true };
+}
+
+/**
+ * Keeps what is recorded already as it is asked for now; null where there is nothing left to keep. It keeps its id:
+ * should an attempt have got through unseen, there is no second ticket. One that another process is delivering is
+ * waited for: beside it a second record would be a second ticket. @throws `submission-busy`
+ */
+async function keepAgain(
+  request: SubmitRequest,
+  record: SubmissionRecord,
+  { submissions, me, clock, again, signal }: KeepOptions,
+): Promise<SubmissionRecord | null> {
+  const { candidate, submission } = record;
+  for (const began = clock.monotonic();;) {
+    const now = isUnderWay(record)
+      ? null
+      : await submissions.exclusively(record, async (recorded, learn) => {
+        if (recorded.ticket !== null) return recorded;
+        if (recorded.kept && !asksOtherwise(recorded, request)) return recorded;
+        const changed = { ...asAsked(recorded, request, { clock, me }), kept: true };
+        await learn.change(changed);
+        return changed;
+      });
+    if (now) return now.ticket !== null && again ? null : now;
+    const left = (await submissions.list({ candidate })).find((one) =>
+      one.submission === submission
+    );
+    if (left === undefined) return null;
+    if (left.ticket !== null) return again ? null : left;
+    record = left;
+    if (clock.monotonic() - began > PATIENCE_MS) throw busy(candidate);
+    await clock.sleep(SHARED_POLL_MS, signal);
+  }
 }

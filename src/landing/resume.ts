@@ -15,7 +15,7 @@ import type { SubmitRequest } from "./submit-request.ts";
 import { delivering } from "./under-way.ts";
 
 /** How often to look whether another process has got the ticket. */
-const SHARED_POLL_MS = 50;
+export const SHARED_POLL_MS = 50;
 
 /**
  * Goes on with an earlier submission, together with another run that may be at it; null when the queue
@@ -40,12 +40,7 @@ export async function resume(
     if (now === undefined) return null;
     record = now;
     if (record.ticket !== null) break;
-    if (clock.monotonic() - began > PATIENCE_MS) {
-      throw new AgentqError(
-        "submission-busy",
-        `another process has been submitting ${candidate} from here for a while`,
-      );
-    }
+    if (clock.monotonic() - began > PATIENCE_MS) throw busy(candidate);
     await clock.sleep(SHARED_POLL_MS, signal);
   }
   // A ticket that the snapshot doesn't have may have been made since: by another run, or by the
@@ -63,6 +58,13 @@ export async function resume(
   // The queue was made anew, and that ticket is nowhere; or it will never land.
   await submissions.forget([record]);
   return null;
+}
+
+export function busy(candidate: Oid): AgentqError {
+  return new AgentqError(
+    "submission-busy",
+    `another process has been submitting ${candidate} from here for a while`,
+  );
 }
 
 /**

@@ -64,8 +64,21 @@ export const statusDocument = z.object({
     submission: z.string(),
     candidate: oid,
     ticket: z.nullable(count),
-    /** lost: its ticket's number is another's or nobody's, as in an origin that was restored from a backup. */
-    state: z.enum(["offline", "sending", "queued", "cancelled", "landed", "refused", "lost"]),
+    /**
+     * offline: kept on this machine, to be delivered; sending: a process is pushing it; recorded: no ticket came of it,
+     * and nobody is at it, so the next submit of the commit, or flush, delivers it; lost: its ticket's number is
+     * another's or nobody's, as in an origin that was restored from a backup.
+     */
+    state: z.enum([
+      "offline",
+      "sending",
+      "recorded",
+      "queued",
+      "cancelled",
+      "landed",
+      "refused",
+      "lost",
+    ]),
   })),
   /** Records of this machine that can't be used, where there are any. */
   warnings: z.optional(z.array(z.string())),

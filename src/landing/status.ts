@@ -10,7 +10,7 @@ import { readAhead } from "./read-ahead.ts";
 import type { StatusDocument } from "./schemas.ts";
 import { ticketOf } from "./resume.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
-import type { SubmissionRecord } from "./submissions.ts";
+import { isBeingSent, type SubmissionRecord } from "./submissions.ts";
 
 export interface StatusOptions {
   /** Name or url of the remote, without credentials. */
@@ -122,6 +122,12 @@ async function oldestTickets(
   return found;
 }
 
+/** What a submission is that has no ticket, as far as that is known. */
+export function stateWithoutTicket(record: SubmissionRecord): "offline" | "sending" | "recorded" {
+  if (record.kept || record.since === undefined) return "offline";
+  return isBeingSent(record) ? "sending" : "recorded";
+}
+
 async function submissionState(
   queue: Queue,
   snapshot: Snapshot,
@@ -137,8 +143,7 @@ async function submissionState(
     ticket = found ? numberOf(found) : null;
   }
   if (ticket === null) {
-    const state = record.kept || since === undefined ? "offline" as const : "sending" as const;
-    return { submission, candidate, ticket, state };
+    return { submission, candidate, ticket, state: stateWithoutTicket(record) };
   }
   if (await ticketOf(queue, snapshot.queue, record, ticket, signal) === null) {
     return { submission, candidate, ticket, state: "lost" };

@@ -29,6 +29,8 @@ export interface SubmissionRecord {
   readonly namespace: string;
   /** null: the origin's HEAD, which wasn't known. */
   readonly branch: string | null;
+  /** Nobody named the branch: it was the origin's HEAD. */
+  readonly isDefault?: boolean;
   readonly candidate: Oid;
   readonly submitter: string;
   readonly submittedAt: number;
@@ -42,6 +44,8 @@ export interface SubmissionRecord {
   readonly kept?: boolean;
   /** The process that recorded it to push it itself. */
   readonly by?: Json;
+  /** Who had it, to deliver it, when it was listed. Not written. */
+  readonly holder?: Json;
   /** Once it is known. */
   readonly ticket: number | null;
 }
@@ -62,6 +66,7 @@ const isRecord = shape({
   title: nullable(isText),
   drops: listOf(isText),
   since: maybe(isText),
+  isDefault: optional((value) => typeof value === "boolean"),
   kept: optional((value) => typeof value === "boolean"),
 });
 
@@ -117,6 +122,11 @@ export function isUnderWay({ submission, by = null }: SubmissionRecord): boolean
   if (isOurs(by)) return pushing.has(submission);
   const found = identityIn(by);
   return found !== null && isProcessAlive(found) === "alive";
+}
+
+/** True while the process that recorded a submission, or one that delivers it, may be pushing it. */
+export function isBeingSent(record: SubmissionRecord): boolean {
+  return isUnderWay(record) || (record.holder !== undefined && !isFree(record.holder));
 }
 
 /** What is said of a record of a later format. */

@@ -36,7 +36,12 @@ export interface Submissions {
    * submission's; its name, or null where there is none such.
    */
   setAside(name: string): Promise<string | null>;
-  /** Forgets submissions whose result is known. */
+  /**
+   * Notes whether the submitter was told what it asked for, the ticket alone: it doesn't wait for the result. A power
+   * cut may take that away.
+   */
+  tell(record: SubmissionRecord, told: boolean): void;
+  /** Forgets submissions whose result was told, or that are nothing any more. */
   forget(records: readonly SubmissionRecord[]): Promise<void>;
   /**
    * Runs `deliver` while this process alone may deliver the submission; null when another process does
@@ -55,6 +60,8 @@ export interface SubmissionFilter {
   readonly undelivered?: boolean;
   /** Only those with a ticket before this one. */
   readonly before?: number;
+  /** Only those whose submitters wait for nothing more; false: only the others. */
+  readonly told?: boolean;
   /** Not this one. */
   readonly except?: SubmissionRecord;
 }
@@ -114,16 +121,18 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
   return {
     listed: () => listed,
     damaged: () => [...damaged.values()],
-    async list({ candidate, undelivered, before, except } = {}) {
+    async list({ candidate, undelivered, before, told, except } = {}) {
       const prefix = candidate === undefined ? "" : `${candidate.slice(0, 16)}.`;
       const all = await store.messages({ queue: QUEUE, limit: MAX_RECORDS });
       listed = all.length;
       const ticketOf = knownTickets(all);
+      const toldOnes = told === undefined ? null : notes.told();
       const infos = all.filter((info) => {
         const { id } = info;
         const ticket = ticketOf(info);
         return id.startsWith(prefix) && !(except && id === nameOf(except)) &&
           !(undelivered && ticket !== null) &&
+          (toldOnes === null || toldOnes.has(id) === told) &&
           (before === undefined || (ticket !== null && ticket < before));
       });
       if (infos.length === 0) return [];
@@ -133,7 +142,10 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
         const record = recordOf(claim);
         const remark = remarkOn(claim);
         if (remark !== null) damaged.set(claim.receipt.id, remark);
-        return record ? [{ ...record, ticket: record.ticket ?? ticketOf(claim.receipt) }] : [];
+        if (!record) return [];
+        const ticket = record.ticket ?? ticketOf(claim.receipt);
+        const holder = ticket === null ? claim.owner : null;
+        return [{ ...record, ticket, ...(holder !== null && { holder }) }];
       });
     },
     async record({ ticket: _none, ...record }) {
@@ -152,6 +164,7 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       await store.quarantine(claim.receipt, { reason: problem });
       return claim.receipt.id;
     },
+    tell: (record, told) => notes.tell(nameOf(record), told),
     settle: (record, ticket) => notes.write(nameOf(record), ticket),
     async forget(records) {
       const wanted = new Set(records.map(nameOf));

@@ -2,14 +2,15 @@
  * This machine's own submissions, in the durable store: what a crash anywhere must not forget. Here the
  * store is opened and made; `submission-store.ts` is what is done with it.
  *
- *     recorded (intent, durable) ──push──▶ ticket noted ──result known──▶ removed
+ *     recorded (intent, durable) ──push──▶ ticket noted ──result told──▶ removed
  *         │ origin out of reach, --offline
  *         └──▶ kept ──claimed by one process──▶ since known ──push──▶ ticket known ──▶ removed
  *
  *     in the store:  pending │ claimed, owner: a process │ claimed, owner: {ticket} │ gone
  *
  * The ticket of a submission that was kept stands in its claim's note. That of one which was pushed at
- * once is noted beside the store (`ticket-notes.ts`), without a sync.
+ * once is noted beside the store (`ticket-notes.ts`), without a sync. There it is noted too where a submitter was told
+ * its ticket and waits for nothing more: only such records are removed by others, once they have results.
  *
  * `since` is the queue's head before the first attempt: an attempt that got through unseen can only be
  * among the tickets after it. A submission kept offline has none yet; so that two processes that
@@ -26,7 +27,7 @@ import { storePaths } from "../store/layout.ts";
 import { onStore, type Submissions } from "./submission-store.ts";
 import { ticketNotes, ticketNotesDirectory } from "./ticket-notes.ts";
 
-export { draftOf, isUnderWay, type SubmissionRecord } from "./submission-record.ts";
+export { draftOf, isBeingSent, isUnderWay, type SubmissionRecord } from "./submission-record.ts";
 export type { Learn, SubmissionFilter, Submissions } from "./submission-store.ts";
 
 /** While an intent is made to last a push is prepared: so other threads make all its syncs. */

@@ -54,7 +54,7 @@ export function newRecord(
   place: SubmitPlace,
   options: { submitter: string; now: number; since?: Oid | null; by?: Json },
 ): SubmissionRecord {
-  const { repository, remote, url, namespace, branch } = place;
+  const { repository, remote, url, namespace, branch, isDefault } = place;
   return {
     v: 1,
     submission: submissionId(),
@@ -63,6 +63,7 @@ export function newRecord(
     url,
     namespace,
     branch,
+    ...(isDefault && branch !== null && { isDefault }),
     candidate: request.candidate,
     submitter: options.submitter,
     submittedAt: Math.floor(options.now),
@@ -94,10 +95,12 @@ export function isFromHere(
 
 /** True when a record is for this queue. */
 export function isForQueue(
-  record: SubmissionRecord,
+  record: Pick<SubmissionRecord, "url" | "namespace" | "branch" | "isDefault">,
   place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault">,
 ): boolean {
   if (record.url !== place.url || record.namespace !== place.namespace) return false;
-  // Kept for the origin's HEAD, when that wasn't known: no other branch is meant.
-  return record.branch === place.branch || (record.branch === null && place.isDefault === true);
+  if (record.branch === place.branch) return true;
+  // For the origin's HEAD, which wasn't known when the one was kept, or isn't now: no other branch is meant.
+  return place.isDefault === true &&
+    (record.branch === null || (place.branch === null && record.isDefault === true));
 }

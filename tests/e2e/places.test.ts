@@ -135,7 +135,7 @@ scenario("while the origin is away status tells what this machine keeps for it",
     one.ticket,
     one.state,
   ]);
-  assert.deepEqual(seen, [[first, 0, "queued"], [second, null, "offline"]]);
+  assert.deepEqual(seen, [[first, 0, "unknown"], [second, null, "offline"]]);
   const human = await run(agent, ["status"]);
   assert.equal(human.status, 2);
   assert.match(

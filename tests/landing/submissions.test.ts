@@ -610,3 +610,31 @@ test("a process that can be seen, or any in the first minute, keeps what it hold
   assert.equal(isFree({ ...unseen, at: undefined } as never, now), true, "of an older agentq");
   assert.equal(isFree({ ticket: 1 }, now), false);
 });
+
+test("kept while the origin's HEAD isn't known, a commit that was recorded for it is the same submission", async () => {
+  const all = await setting();
+  const { submissions, request, options } = all;
+  const known = { ...place, isDefault: true };
+  await submissions.record(newRecord(request, known, { submitter: "me", now: 1, since: null }));
+  const named = { ...place, branch: "other" };
+  await submissions.record(newRecord(request, named, { submitter: "me", now: 1, since: null }));
+  const { record, fresh } = await keep(request, { ...known, branch: null }, options);
+  assert.deepEqual([record.branch, record.kept, fresh], ["main", true, false]);
+  assert.equal((await submissions.list()).length, 2);
+});
+
+test("a commit that another process is delivering isn't kept a second time", async () => {
+  const { submissions, request, options } = await setting();
+  const { record } = await keep(request, place, options);
+  let kept: ReturnType<typeof keep> | undefined;
+  await submissions.exclusively(record, async (_record, learn) => {
+    // Of this process, as of another, it is claimed: the listing says so.
+    const held = { ...submissions, exclusively: () => Promise.resolve(null) };
+    kept = keep(request, place, { ...options, submissions: held });
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    await learn.ticket(7);
+  });
+  const after = await kept!;
+  assert.deepEqual([after.record.submission, after.record.ticket], [record.submission, 7]);
+  assert.equal((await submissions.list()).length, 1);
+});
