@@ -20,8 +20,8 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -30,6 +30,7 @@ import {
 } from "node:fs";
 import { hash } from "../src/platform/hash.ts";
 import { fingerprint, type Input, readInputs } from "../src/platform/inputs.ts";
+import { makeBelow } from "../src/platform/make-below.ts";
 import { VERSION } from "./version.ts";
 
 export interface LastAnswer {
@@ -85,6 +86,8 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
   ]);
   const file = `${state}/answers/${fingerprint(directory).slice(-2)}`;
   const before = read(file, key);
+  // The state directory is made where it never was; one that was moved away during the run is not.
+  const base = before !== null || existsSync(state) ? state : null;
   const values = before && digest(readInputs(before.inputs));
   const same = before !== null && before.values === values;
   return {
@@ -95,7 +98,7 @@ export function lastAnswer(argv: readonly string[]): LastAnswer | null {
       const after = digest(readInputs(inputs));
       const unchanged = before !== null && values === after &&
         JSON.stringify(before.inputs) === JSON.stringify(inputs);
-      write(file, { key, inputs, values: after, output: unchanged ? output : null });
+      write(file, base, { key, inputs, values: after, output: unchanged ? output : null });
     },
   };
 }
@@ -137,12 +140,12 @@ function read(file: string, key: string): Kept | null {
   }
 }
 
-function write(file: string, kept: Kept): void {
+function write(file: string, base: string | null, kept: Kept): void {
   const content = JSON.stringify(kept);
   const part = `${file}.${process.pid}`;
   if (content.length > MAX_BYTES / 4) return;
   try {
-    mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true, mode: 0o700 });
+    makeBelow(base, file.slice(0, file.lastIndexOf("/")), 0o700);
     writeFileSync(part, `${fingerprint(content)}\n${content}`, { mode: 0o600, flag: "wx" });
     renameSync(part, file);
   } catch {

@@ -10,7 +10,6 @@ import {
   chmodSync,
   closeSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -20,10 +19,12 @@ import {
   utimesSync,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { nodeZlib } from "../platform/builtins.ts";
 import { deflate, inflateWholeQuickly } from "../platform/compress.ts";
 import { randomBytes } from "../platform/hash.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import type { ObjectType, Oid, RawObject } from "./types.ts";
 
 const HEADER = /^(commit|tree|blob|tag) (0|[1-9][0-9]*)$/;
@@ -175,7 +176,8 @@ function openBelow(directory: string, path: string, made: () => void): number {
       if (!isMissing(cause) || attempt === DIRECTORY_ATTEMPTS) throw cause;
     }
     try {
-      mkdirSync(directory, { recursive: true });
+      // The objects directory itself is there in every repository; where it isn't, the repository is gone.
+      makeBelow(dirname(directory), directory);
       made();
     } catch (cause) {
       if (!isMissing(cause)) throw cause;

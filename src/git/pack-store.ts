@@ -11,18 +11,19 @@ import {
   chmodSync,
   closeSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   renameSync,
   unlinkSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { dirname } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { ioError } from "../platform/durable.ts";
 import { createHash, randomBytes } from "../platform/hash.ts";
 import type { Enumerated } from "./enumerate.ts";
 import { fsyncDirectory } from "./loose.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import { type PackedEntry, packIndexBytes, writePack } from "./pack-write.ts";
 import type { ObjectReader } from "./types.ts";
 
@@ -54,7 +55,8 @@ export function temporaryFile(
           details: { path: packDirectory, errno: code },
         });
       }
-      mkdirSync(packDirectory, { recursive: true });
+      // Its objects directory is there in every repository; where it isn't, the repository is gone.
+      makeBelow(dirname(packDirectory), packDirectory);
     }
   }
 }

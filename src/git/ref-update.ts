@@ -12,7 +12,6 @@ import {
   closeSync,
   existsSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -34,6 +33,7 @@ import {
   releaseLock,
 } from "./file/ref-lock.ts";
 import { fsyncDirectory } from "./loose.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import { ZERO_OID } from "./oid.ts";
 import { withPackedRefs } from "./packed-refs.ts";
 import { checkRefName, isPerWorktreeRef, isRefName } from "./ref-name.ts";
@@ -72,7 +72,7 @@ export function updateRef(home: RefHome, change: RefChange): void {
   const through = change.noDeref ? null : resolveRef(home, change.ref);
   const name = through?.name ?? change.ref;
   if (!through?.oid) checkAbove(home, name);
-  withLock(`${refPath(home, name)}.lock`, name, () => {
+  withLock(`${refPath(home, name)}.lock`, name, baseOf(home, name), () => {
     const value = readRefUncached(home, name);
     const current = value?.oid ?? (change.noDeref ? resolveRef(home, name)?.oid : null) ?? null;
     if (change.old !== undefined && current !== change.old) {
@@ -103,6 +103,7 @@ export function setSymbolicRef(home: RefHome, name: string, target: string): voi
   withLock(
     `${refPath(home, name)}.lock`,
     name,
+    baseOf(home, name),
     () => put(home, name, `ref: ${target}\n`, () => {}),
   );
 }
@@ -115,10 +116,18 @@ function readHeadTarget(home: RefDirectories): string | null {
   }
 }
 
-function withLock(path: string, name: string, work: () => void): void {
+/** The directory below which those of a ref may be made, and which is there in every repository. */
+const baseOf = (home: RefDirectories, name: string) =>
+  name.startsWith("refs/") && !isPerWorktreeRef(name)
+    ? `${home.commonDir}/refs`
+    : isPerWorktreeRef(name)
+    ? home.gitDir
+    : home.commonDir;
+
+function withLock(path: string, name: string, base: string, work: () => void): void {
   const { text } = newLockText();
   const deadline = performance.now() + LOCK_TIMEOUT_MS;
-  for (let wait = 1; createLock(path, text) === "exists"; wait = Math.min(wait * 2, 50)) {
+  for (let wait = 1; createLock(path, text, { base }) === "exists"; wait = Math.min(wait * 2, 50)) {
     if (breakStaleLock(path)) continue;
     if (performance.now() >= deadline) {
       throw new AgentqError(
@@ -197,7 +206,7 @@ function writeSynced(path: string, content: string, flags: string): void {
 function put(home: RefDirectories, name: string, content: string, before: () => void): void {
   const path = refPath(home, name);
   const directory = dirname(path);
-  const created = mkdirSync(directory, { recursive: true });
+  const created = makeBelow(baseOf(home, name), directory)[0];
   // Under the lock nobody else writes this name; what a crash left there is overwritten.
   const value = `${directory}/.${path.slice(directory.length + 1)}.agentq.lock`;
   try {
@@ -217,7 +226,7 @@ function put(home: RefDirectories, name: string, content: string, before: () => 
 function remove(home: RefDirectories, name: string): void {
   if (!isPerWorktreeRef(name)) {
     const packed = `${home.commonDir}/packed-refs`;
-    withLock(`${packed}.lock`, "packed-refs", () => {
+    withLock(`${packed}.lock`, "packed-refs", home.commonDir, () => {
       if (!withPackedRefs(home.commonDir, (refs) => refs.get(name))) return;
       // The other lines stay as they are: the header says what may be relied upon in them.
       const escaped = Buffer.from(name, "utf8").toString("latin1").replace(/[.+$()|{}]/g, "\\$&");
@@ -256,7 +265,7 @@ function appendReflog(home: RefHome, name: string, old: Oid | null, change: RefC
     if (!wantsReflog(home, name)) return;
     try {
       removeEmpty(path);
-      mkdirSync(dirname(path), { recursive: true });
+      makeBelow(isPerWorktreeRef(name) ? home.gitDir : home.commonDir, dirname(path));
     } catch (error) {
       // A log where a directory is needed, of a branch deleted long ago: not worth failing for.
       if (isAgentqError(error)) throw error;

@@ -199,7 +199,8 @@ export function openConfigOnly(
   return { gitDir, commonDir, workTree: workTree ?? dotGitParent, config };
 }
 
-function readHead(gitDir: string, commonDir: string): Head {
+/** HEAD of the worktree that has this git directory. @throws `repository-corrupt` */
+export function readHead(gitDir: string, commonDir: string): Head {
   const resolved = resolveRef({ gitDir, commonDir }, "HEAD");
   if (!resolved) {
     throw new AgentqError("repository-corrupt", `${gitDir} has no HEAD.`, {

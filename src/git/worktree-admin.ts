@@ -3,9 +3,10 @@
  * mark by which we know our own.
  */
 import fs from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import * as z from "zod/mini";
 import { ioError } from "../platform/durable.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import type { Repository } from "./repository.ts";
 import type { Oid } from "./types.ts";
 
@@ -69,13 +70,13 @@ function isAbsentOrEmpty(path: string): boolean {
 function makeAdministration(admin: string, path: string, name: string, commit: Oid): string {
   const dotGit = join(path, ".git");
   try {
-    fs.mkdirSync(admin, { recursive: true });
+    makeBelow(dirname(admin), admin);
     for (let i = 1;; i++) {
       const gitDir = join(admin, i === 1 ? name : `${name}${i}`);
       const unfinished = readMark(gitDir) !== null &&
         [undefined, dotGit].includes(readText(join(gitDir, "gitdir"))?.trim());
       if (fs.existsSync(gitDir) && !unfinished) continue;
-      fs.mkdirSync(gitDir, { recursive: true });
+      makeBelow(admin, gitDir);
       writeMark(gitDir, { v: 1, bootId: null, conversion: null });
       // As git does: while it is locked, git worktree prune leaves the unfinished thing alone.
       writeFile(join(gitDir, "locked"), "initializing\n");
@@ -83,7 +84,7 @@ function makeAdministration(admin: string, path: string, name: string, commit: O
       writeFile(join(gitDir, "commondir"), "../..\n");
       writeFile(join(gitDir, "HEAD"), commit + "\n");
       fs.rmSync(join(gitDir, "index"), { force: true });
-      fs.mkdirSync(path, { recursive: true });
+      makeBelow(dirname(path), path);
       writeFile(dotGit, `gitdir: ${gitDir}\n`);
       fs.rmSync(join(gitDir, "locked"));
       return gitDir;
@@ -140,7 +141,7 @@ function carrySparseCheckout(repository: Repository, gitDir: string): void {
     fs.rmSync(own, { force: true });
     return;
   }
-  fs.mkdirSync(join(gitDir, "info"), { recursive: true });
+  makeBelow(gitDir, join(gitDir, "info"));
   writeFile(to, fs.readFileSync(from));
   if (config.getBoolean("extensions.worktreeConfig") === true) {
     const cone = config.getBoolean("core.sparseCheckoutCone") ?? true;

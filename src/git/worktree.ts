@@ -19,6 +19,7 @@ import { AgentqError } from "../errors.ts";
 import { type Clock, systemClock } from "../platform/clock.ts";
 import { ioError } from "../platform/durable.ts";
 import { processIdentity } from "../platform/host.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import { type CheckoutOptions, type CheckoutResult, checkoutTree } from "./checkout.ts";
 import { parseCommit } from "./commit.ts";
 import { openRepository, type Repository } from "./repository.ts";
@@ -68,7 +69,7 @@ export async function prepareWorktree(
     throw new AgentqError("internal", `${JSON.stringify(name)} can't name a worktree.`);
   }
   const { tree } = parseCommit(repository.objects.read(commit).data, commit);
-  const root = makeDirectory(directory);
+  const root = makeDirectory(repository, directory);
   const { lock, taken, gitDir } = await takeOne(repository, root, name, commit, options);
   const path = join(root, taken);
   try {
@@ -96,10 +97,10 @@ export async function prepareWorktree(
   }
 }
 
-/** The real path of a directory that is made when it isn't there. */
-function makeDirectory(directory: string): string {
+/** The real path of a directory that is made when it isn't there; a repository that it lies in is not. */
+function makeDirectory({ commonDir }: Repository, directory: string): string {
   try {
-    fs.mkdirSync(directory, { recursive: true });
+    makeBelow(directory.startsWith(`${commonDir}/`) ? commonDir : null, directory);
     return fs.realpathSync(directory);
   } catch (error) {
     throw ioError("make the directory", directory, error);

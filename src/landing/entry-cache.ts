@@ -10,11 +10,12 @@
  * nothing goes wrong where it can't be.
  */
 import { Buffer } from "node:buffer";
-import { mkdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
+import { existsSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { hashObject, isOid } from "../git/oid.ts";
 import type { Oid } from "../git/types.ts";
 import { randomBytes } from "../platform/hash.ts";
+import { makeBelow } from "../platform/make-below.ts";
 import { readPlainFile } from "../platform/plain-file.ts";
 
 export interface EntryCache {
@@ -39,6 +40,9 @@ export function openEntryCache(file: string): EntryCache {
   let read: Map<Oid, Buffer> | null = null;
   const used = new Map<Oid, Uint8Array>();
   let fresh = false;
+  // The state directory is made where it never was; one that was moved away during the run is not.
+  const state = dirname(dirname(file));
+  const base = existsSync(state) ? state : null;
 
   return {
     get(oid) {
@@ -67,7 +71,7 @@ export function openEntryCache(file: string): EntryCache {
         if (parts.length > 2 * MAX_ENTRIES || bytes > MAX_FILE_BYTES) break;
         parts.push(Buffer.from(`${oid} ${String(content.length).padStart(10, "0")}\n`), content);
       }
-      replace(file, Buffer.concat(parts));
+      replace(file, base, Buffer.concat(parts));
     },
   };
 }
@@ -94,10 +98,10 @@ function readEntries(file: string): Map<Oid, Buffer> {
   return entries;
 }
 
-function replace(file: string, data: Uint8Array): void {
+function replace(file: string, base: string | null, data: Uint8Array): void {
   const part = `${file}.${randomBytes(6).toString("hex")}`;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeBelow(base, dirname(file), 0o700);
     writeFileSync(part, data, { mode: 0o600, flag: "wx" });
     renameSync(part, file);
   } catch {

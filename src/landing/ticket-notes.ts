@@ -6,9 +6,10 @@
  * In the same way, as `<submission's name>.told`: that its submitter was told what it asked for and waits for nothing
  * more. Without that note a result is one that nobody has been told yet.
  */
-import { closeSync, constants, mkdirSync, openSync, readdirSync, unlinkSync } from "node:fs";
+import { closeSync, constants, openSync, readdirSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf, ioError } from "../platform/durable.ts";
+import { makeBelow } from "../platform/make-below.ts";
 
 export interface TicketNotes {
   /** Tickets by the names of submissions. */
@@ -54,7 +55,8 @@ export function ticketNotes(stateDirectory: string): TicketNotes {
       closeSync(openSync(path, MAKE, 0o600));
     } catch (cause) {
       if (errnoOf(cause) !== "ENOENT") throw cause;
-      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      // The state directory holds the submission: where it isn't any more, it was moved.
+      makeBelow(stateDirectory, directory, 0o700);
       closeSync(openSync(path, MAKE, 0o600));
     }
   };

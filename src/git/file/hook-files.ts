@@ -7,6 +7,19 @@ export interface HookHost {
   readonly gitDir: string;
   /** `core.hooksPath`, or the `hooks` directory. */
   readonly hooksDir: string;
+  /** The same by a path that leads into a held repository: it tells which hooks there are. */
+  readonly heldHooksDir?: string;
+}
+
+/** A {@link HookHost.heldHooksDir}: as {@link hooksDirectory}, of a repository that is held. */
+export function heldHooksDirectory(
+  gitDir: string,
+  commonDir: string,
+  setting: string | null,
+): string {
+  const relative = setting !== null && setting !== "" && !/^(?:\/|~$|~\/)/.test(setting);
+  // Not joined: `..` must count from the directory, not from its descriptor's path.
+  return relative ? `${gitDir}/${setting}` : hooksDirectory(gitDir, commonDir, setting);
 }
 
 /** Where hooks are looked for. A relative `core.hooksPath` counts from where hooks run. */
@@ -31,7 +44,7 @@ const HOOKS = ["pre-receive", "update", "reference-transaction", "post-receive",
 
 function lookAt(host: HookHost, name: string): "executable" | "closed" | null {
   try {
-    accessSync(join(host.hooksDir, name), constants.X_OK);
+    accessSync(`${host.heldHooksDir ?? host.hooksDir}/${name}`, constants.X_OK);
     return "executable";
   } catch (error) {
     return (error as { code?: string }).code === "EACCES" ? "closed" : null;

@@ -11,7 +11,7 @@ import { spawnPiped } from "../../platform/spawn-piped.ts";
 import { abortReason } from "../../platform/clock.ts";
 import { hasHook, type HookHost } from "./hook-files.ts";
 
-export { hasHook, type HookHost, hooksDirectory } from "./hook-files.ts";
+export { hasHook, heldHooksDirectory, type HookHost, hooksDirectory } from "./hook-files.ts";
 
 export type HookOutcome =
   | { readonly ran: false }

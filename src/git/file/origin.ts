@@ -6,10 +6,13 @@ import { throwIfAborted } from "../../platform/clock.ts";
 import { enterRepository } from "../discovery.ts";
 import { refInputs, repositoryInputs } from "../inputs.ts";
 import { leavesForeignFiles } from "../ownership.ts";
-import { openRepository, type Repository } from "../repository.ts";
+import type { ObjectStore } from "../odb.ts";
+import { listRefs } from "../refs.ts";
+import { openRepository, readHead, type Repository } from "../repository.ts";
 import type { ObjectReader, Oid, Origin } from "../types.ts";
 import { copyObjects } from "./fetch.ts";
 import { hiddenRefs } from "./hidden-refs.ts";
+import { displaced, holdRepository, identityOf, isSame, type Place } from "./hold.ts";
 import { hooksDirectory, ignoredHooks } from "./hook-files.ts";
 
 /**
@@ -25,19 +28,49 @@ export function openFileOrigin(
   localHaves: () => readonly Oid[] = () => [],
   note?: (text: string) => void,
 ): Origin {
-  const { repository, looked } = openAt(path, url);
-  const { objects } = repository;
+  let opened = openAt(path, url);
   let noted = false;
 
-  /** A directory that is gone (unmounted, moved) may come back, as a server does. */
-  function gone(error: unknown): unknown {
-    if (existsSync(repository.gitDir)) return error;
-    return new AgentqError("origin-unreachable", `The repository ${url} isn't there any more.`, {
-      cause: error,
-      hint: "Check whether the directory is mounted here, or was moved.",
-      details: { path: repository.gitDir },
-    });
+  /** The repository that the path leads to now: another one than before may have been put there. */
+  function current(): Opened {
+    const { repository, place } = opened;
+    const now = identityOf(repository, place.path);
+    if (isSame(now, place.identity) && now.born === place.identity.born) return opened;
+    let next: Opened;
+    try {
+      next = openAt(path, url);
+    } catch (error) {
+      if (!isAgentqError(error, "origin-not-found")) throw error;
+      throw displaced(url, repository.gitDir, error);
+    }
+    repository.close();
+    return opened = next;
   }
+
+  /** A directory that is gone (unmounted, moved) may come back, as a server does; so may what was replaced. */
+  function gone(error: unknown): unknown {
+    if (isAgentqError(error, "origin-unreachable")) return error;
+    const { repository, place } = opened;
+    return isSame(identityOf(repository, place.path), place.identity)
+      ? error
+      : displaced(url, repository.gitDir, error);
+  }
+
+  /** Asks the object store; what it doesn't have says something only where it is still the origin's. */
+  function ask<T>(question: (store: ObjectStore) => T): T {
+    try {
+      return question(opened.repository.objects);
+    } catch (error) {
+      throw isAgentqError(error, "object-missing") ? gone(error) : error;
+    }
+  }
+
+  const objects: ObjectReader & Pick<ObjectStore, "commitInfo"> = {
+    read: (oid) => ask((store) => store.read(oid)),
+    stat: (oid) => ask((store) => store.stat(oid)),
+    commitInfo: (oid) => ask((store) => store.commitInfo(oid)),
+    has: (oid) => opened.repository.objects.has(oid),
+  };
 
   /** Synchronous work as a promise, its errors as rejections. */
   function attempt<T>(work: () => T): Promise<T> {
@@ -52,15 +85,27 @@ export function openFileOrigin(
     refs(prefixes, signal) {
       return attempt(() => {
         throwIfAborted(signal);
+        const { repository, place } = current();
         const hidden = hiddenRefs(repository.config, "uploadpack");
         const refs = new Map<string, Oid>();
-        for (const { name, oid } of repository.refs.list(...prefixes)) {
-          if (hidden(name) === null) refs.set(name, oid);
+        // A directory that is away for a moment would seem to have no refs.
+        const held = holdRepository(repository, place);
+        try {
+          for (const { name, oid } of listRefs(held, prefixes)) {
+            if (hidden(name) === null) refs.set(name, oid);
+          }
+          const head = readHead(held.gitDir, held.commonDir).branch;
+          held.check();
+          return { refs, head };
+        } catch (error) {
+          throw held.named(error);
+        } finally {
+          held.close();
         }
-        return { refs, head: repository.head().branch };
       });
     },
     inputs(prefixes) {
+      const { repository, looked } = opened;
       const found = repositoryInputs(repository, repository.gitDir);
       const refs = refInputs(repository, prefixes);
       if (looked.slice(0, -1).some((at) => existsSync(at))) return null;
@@ -74,6 +119,7 @@ export function openFileOrigin(
       ];
     },
     remark() {
+      const { repository } = opened;
       const ignored = wordsOnIgnored(repository, url);
       if (ignored !== null) return ignored;
       if (!leavesForeignFiles(repository)) return null;
@@ -86,11 +132,11 @@ export function openFileOrigin(
     },
     async tidy(refs) {
       const { removeDeadLocks } = await import("./left-locks.ts");
-      removeDeadLocks(repository, refs);
+      removeDeadLocks(opened.repository, refs);
     },
     async leftLocks(refs, signal) {
       const { leftLocks } = await import("./left-locks.ts");
-      return await leftLocks(repository.commonDir, refs, signal ? { signal } : {});
+      return await leftLocks(opened.repository.commonDir, refs, signal ? { signal } : {});
     },
     readCommits(oids, signal) {
       return attempt(() => {
@@ -110,21 +156,23 @@ export function openFileOrigin(
     objects: (): ObjectReader => objects,
     fetch: (wants, into, options = {}) =>
       attempt(() => {
+        current();
         const haves = [...(options.haves ?? []), ...localHaves()];
         copyObjects(objects, wants, into, { ...options, haves });
       }),
     async push(updates, from, options = {}) {
       const { pushToFile } = await import("./push.ts");
+      const { repository, place } = current();
       if (!noted) {
         noted = true;
         const ignored = note && wordsOnIgnored(repository, url);
         if (ignored) note(ignored.message);
       }
-      return await pushToFile(repository, updates, from, options).catch((error) => {
+      return await pushToFile(repository, place, updates, from, options).catch((error) => {
         throw gone(error);
       });
     },
-    close: () => repository.close(),
+    close: () => opened.repository.close(),
   };
 }
 
@@ -143,8 +191,15 @@ function wordsOnIgnored(
   };
 }
 
-/** The repository that `path` names, and the places that were looked at, the last of which is it. */
-function openAt(path: string, url: string): { repository: Repository; looked: readonly string[] } {
+interface Opened {
+  readonly repository: Repository;
+  readonly place: Place;
+  /** The places that were looked at, the last of which is it. */
+  readonly looked: readonly string[];
+}
+
+/** The repository that `path` names. */
+function openAt(path: string, url: string): Opened {
   const missing = (why: string, cause?: AgentqError) =>
     new AgentqError("origin-not-found", `There is no repository at ${url}${why}`, {
       cause,
@@ -154,7 +209,13 @@ function openAt(path: string, url: string): { repository: Repository; looked: re
   try {
     const { found, looked } = enterRepository(path);
     if (found === null) throw missing(".");
-    return { repository: openRepository(path, { found }), looked };
+    const repository = openRepository(path, { found });
+    const last = looked.at(-1)!;
+    return {
+      repository,
+      place: { url, path: last, identity: identityOf(repository, last) },
+      looked,
+    };
   } catch (error) {
     if (!isAgentqError(error, "not-a-repository")) throw error;
     throw missing(`: ${error.message}`, error);

@@ -21,6 +21,8 @@ import { ioError } from "../../platform/durable.ts";
 import { showLife } from "../../platform/life.ts";
 import { syncElsewhere } from "../../platform/sync-elsewhere.ts";
 import { type GitConfig, openConfig } from "../config.ts";
+import { parseConfig } from "../config-file.ts";
+import { readConfigFile } from "../config-sources.ts";
 import { sharedRepositoryMode } from "../shared-repository.ts";
 import { enumerate, type Enumerated } from "../enumerate.ts";
 import { refusedByFsck } from "../fsck/check.ts";
@@ -29,9 +31,18 @@ import { refuseForeignOrigin } from "../ownership.ts";
 import { type StagedPack, stagePack, storePack } from "../pack-store.ts";
 import { tidyPacks } from "../pack-tidy.ts";
 import { checkRefName } from "../ref-name.ts";
+import { listRefs } from "../refs.ts";
 import type { Repository } from "../repository.ts";
 import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
-import { hasHook, type HookHost, type HookOutcome, hooksDirectory, runHook } from "./hooks.ts";
+import { type HeldRepository, holdRepository, type Place } from "./hold.ts";
+import {
+  hasHook,
+  heldHooksDirectory,
+  type HookHost,
+  type HookOutcome,
+  hooksDirectory,
+  runHook,
+} from "./hooks.ts";
 import { isVanished, persistently, releaseOrphans, releasePack } from "./keep.ts";
 import { buryDead, endLife } from "./orphans.ts";
 import { openQuarantine, type Quarantine } from "./quarantine.ts";
@@ -42,53 +53,81 @@ import { sharedBits } from "./shared-directory.ts";
 
 const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
 
-/** See {@link PushOutcome}. @throws `repository-foreign`, `ref-locked`, `object-missing`, `io-error`, `interrupted` */
+/**
+ * See {@link PushOutcome}. An origin that is moved away or replaced meanwhile gets nothing of it that can be seen,
+ * and nothing is left in it; where that happened after the refs had begun to move, the outcome is unknown.
+ * @param origin as opened at `place`
+ * @throws `origin-unreachable`, `repository-foreign`, `ref-locked`, `object-missing`, `io-error`, `interrupted`
+ */
 export async function pushToFile(
   origin: Repository,
+  place: Place,
   updates: readonly RefUpdate[],
   from: ObjectReader,
   options: PushOptions,
 ): Promise<PushOutcome> {
   throwIfAborted(options.signal);
   checkUpdates(updates);
+  const held = holdRepository(origin, place);
+  try {
+    return await pushToHeld(origin, held, updates, from, options);
+  } catch (error) {
+    throw held.named(error);
+  } finally {
+    held.close();
+  }
+}
+
+async function pushToHeld(
+  origin: Repository,
+  held: HeldRepository,
+  updates: readonly RefUpdate[],
+  from: ObjectReader,
+  options: PushOptions,
+): Promise<PushOutcome> {
+  /** A refusal is final: it must not be for what a path that leads elsewhere by now seemed to say. */
+  const refuse = (reason: string, remoteOutput: string, culprit?: string): PushOutcome => {
+    held.check();
+    return refused(updates, held.named(reason), remoteOutput, culprit);
+  };
   // Read anew each time: an operator's change must not wait for a watching lander to end.
-  const config = currentConfig(origin);
-  const { workTree, gitDir, commonDir } = origin;
-  refuseForeignOrigin({ workTree, gitDir, commonDir, config }, process.env);
+  const config = currentConfig(origin, held);
+  const { workTree, gitDir, bare } = origin;
+  refuseForeignOrigin(
+    { workTree, gitDir, commonDir: origin.commonDir, config },
+    process.env,
+  );
   const both = union(from, origin.objects);
   // Before anything is called lost: what is hidden when it is read could never be won.
   const hidden = hiddenUpdate(config, updates);
-  if (hidden) return refused(updates, hidden.reason, "", hidden.ref);
-  const moved = movedRefs(origin.commonDir, updates);
+  if (hidden) return refuse(hidden.reason, "", hidden.ref);
+  const moved = movedRefs(held.commonDir, updates);
   if (moved.length > 0) return lost(moved);
-  const policy = refusedByPolicy(origin, config, updates, both);
-  if (policy) return refused(updates, policy.reason, "", policy.ref);
+  const policy = refusedByPolicy({ ...held, bare }, config, updates, both);
+  if (policy) return refuse(policy.reason, "", policy.ref);
 
-  const list = newObjects(origin, both, updates, options);
+  const list = newObjects(origin, held, both, updates, options);
   // The origin's own come first, which is where git looks too: a clone may have to fetch them.
   const checked = union(origin.objects, from);
   const malformed = refusedByFsck({ config, gitDir: origin.gitDir, objects: checked, list });
-  if (malformed) return refused(updates, malformed, "");
+  if (malformed) return refuse(malformed, "");
   const large = tooLarge(config, both, list);
-  if (large) return refused(updates, large, "");
+  if (large) return refuse(large, "");
 
+  const hooksPath = config.getPath("core.hooksPath");
   const hooks: HookHost = {
     gitDir: origin.gitDir,
-    hooksDir: hooksDirectory(
-      origin.gitDir,
-      origin.commonDir,
-      config.getPath("core.hooksPath"),
-    ),
+    hooksDir: hooksDirectory(origin.gitDir, origin.commonDir, hooksPath),
+    heldHooksDir: heldHooksDirectory(held.gitDir, held.commonDir, hooksPath),
   };
   const sharedMode = sharedRepositoryMode(config);
-  const refs = refHost(origin, config, sharedMode);
-  const objectsDirectory = origin.objects.directory;
-  const packDirectory = origin.objects.packDirectory;
+  const refs = refHost(origin, held, config, sharedMode);
+  const { commonDir, objectsDirectory, packDirectory } = held;
   const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
   const said: string[] = [];
   const kept: string[] = [];
   const share = (mode: number) => sharedMode ? sharedBits(mode, sharedMode) : mode;
-  const life = showLife(origin.commonDir, share);
+  const life = showLife(commonDir, share);
   const { text: keep } = newLockText(life);
   const store = (directory: string) =>
     persistently(() => storePack(directory, both, list, { sharedMode, keep }));
@@ -116,6 +155,7 @@ export async function pushToFile(
   ): Promise<string | null> => {
     const outcome = await runHook(hooks, name, { ...request, signal: options.signal });
     note(said, outcome);
+    held.check();
     return outcome.ran && !outcome.ok ? outcome.problem : null;
   };
 
@@ -132,10 +172,11 @@ export async function pushToFile(
       });
       assertSynced(packDirectory, await synced);
     }
+    held.check();
     if (guarded) {
       if (list.length > 0) {
         quarantine = persistently(() => {
-          const fresh = openQuarantine(objectsDirectory);
+          const fresh = openQuarantine(objectsDirectory, origin.objects.directory);
           storePack(fresh.packDirectory, both, list, { sharedMode, keep });
           return fresh;
         });
@@ -144,13 +185,13 @@ export async function pushToFile(
         input: lines(updates),
         env: quarantine?.env ?? {},
       });
-      if (declined) return refused(updates, declined, said.join(""));
+      if (declined) return refuse(declined, said.join(""));
       if (hasHook(hooks, "update")) {
         // Git takes the objects out of quarantine before it runs this hook.
         if (quarantine) admit(quarantine);
         for (const { ref, old, new: oid } of updates) {
           const no = await ask("update", { args: [ref, old ?? ZERO_OID, oid] });
-          if (no) return refused(updates, no, said.join(""), ref);
+          if (no) return refuse(no, said.join(""), ref);
         }
       }
     }
@@ -158,9 +199,10 @@ export async function pushToFile(
     if (preparation.status === "lost") return lost(preparation.refs);
     if (preparation.status === "conflict") {
       const reason = `can't be created: ${preparation.reason}`;
-      return refused(updates, reason, said.join(""), preparation.ref);
+      return refuse(reason, said.join(""), preparation.ref);
     }
     prepared = preparation;
+    held.check();
     if (quarantine) admit(quarantine);
     else if (staged) {
       const pack = staged;
@@ -186,10 +228,11 @@ export async function pushToFile(
         prepared.release();
         prepared = null;
         note(said, await runHook(hooks, "reference-transaction", { args: ["aborted"], input }));
-        return refused(updates, no, said.join(""));
+        return refuse(no, said.join(""));
       }
     }
     throwIfAborted(options.signal);
+    held.check();
     const transaction = prepared;
     prepared = null;
     const half = transaction.commit();
@@ -197,10 +240,10 @@ export async function pushToFile(
       return {
         status: "unknown",
         message: `${half.moved} of ${updates.length} refs moved before writing failed`,
-        cause: half.cause,
+        cause: held.named(half.cause),
       };
     }
-    buryDead(origin.commonDir, packDirectory, life);
+    buryDead(commonDir, packDirectory, life);
   } catch (error) {
     failed = true;
     throw error;
@@ -212,13 +255,19 @@ export async function pushToFile(
       for (const pack of kept) releasePack(pack);
       tidied = !failed;
     } finally {
-      if (life) endLife(life, origin.commonDir, packDirectory, tidied);
+      if (life) endLife(life, commonDir, packDirectory, tidied);
     }
+  }
+  try {
+    held.check();
+  } catch (cause) {
+    // The refs moved in the repository that was held. Whether those who look by its path find it so, time will tell.
+    return { status: "unknown", message: (cause as Error).message, cause };
   }
   await runAfterHooks(hooks, updates);
   try {
     if (list.length > 0) {
-      releaseOrphans(packDirectory, origin.commonDir);
+      releaseOrphans(packDirectory, commonDir);
       tidyPacks(packDirectory, sharedMode);
     }
   } catch {
@@ -244,21 +293,24 @@ function checkUpdates(updates: readonly RefUpdate[]): void {
   }
 }
 
-function currentConfig(origin: Repository): GitConfig {
+function currentConfig(origin: Repository, held: HeldRepository): GitConfig {
   const { gitDir, commonDir } = origin;
+  const path = `${commonDir}/config`;
+  const local = parseConfig(readConfigFile(`${held.commonDir}/config`) ?? "", path);
   const worktreeConfig = origin.config.getBoolean("extensions.worktreeConfig") ?? false;
   const branch = () => origin.refs.read("HEAD")?.target ?? null;
-  return openConfig({ repository: { gitDir, commonDir, worktreeConfig, branch } });
+  return openConfig({ repository: { gitDir, commonDir, worktreeConfig, branch, local } });
 }
 
 /** What the origin lacks. Reading both sides, a shallow or partial clone is no hindrance. */
 function newObjects(
   origin: Repository,
+  held: HeldRepository,
   both: ObjectReader,
   updates: readonly RefUpdate[],
   options: PushOptions,
 ): Enumerated[] {
-  const claimed = options.remoteHas ?? origin.refs.list("refs/heads/").map(({ oid }) => oid);
+  const claimed = options.remoteHas ?? listRefs(held, ["refs/heads/"]).map(({ oid }) => oid);
   const olds = updates.flatMap(({ old }) => old ?? []);
   const haves = [...new Set([...claimed, ...olds])].filter((oid) => origin.objects.has(oid));
   return [...enumerate(both, updates.map((update) => update.new), haves)];
@@ -284,7 +336,12 @@ function union(first: ObjectReader, second: ObjectReader): ObjectReader {
   };
 }
 
-function refHost(origin: Repository, config: GitConfig, sharedMode: number): RefHost {
+function refHost(
+  origin: Repository,
+  held: HeldRepository,
+  config: GitConfig,
+  sharedMode: number,
+): RefHost {
   const setting = config.get("core.logAllRefUpdates")?.toLowerCase();
   const always = setting === "always";
   const some = always ||
@@ -292,7 +349,8 @@ function refHost(origin: Repository, config: GitConfig, sharedMode: number): Ref
       ? !origin.bare
       : config.getBoolean("core.logAllRefUpdates") ?? false);
   return {
-    commonDir: origin.commonDir,
+    commonDir: held.commonDir,
+    refsDirectory: held.refsDirectory,
     sharedMode,
     logs: (ref) =>
       always || (some && (ref === "HEAD" || /^refs\/(heads|remotes|notes)\//.test(ref))),

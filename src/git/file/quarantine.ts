@@ -7,6 +7,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { AgentqError } from "../../errors.ts";
 import { randomBytes } from "../../platform/hash.ts";
 import { fsyncDirectory } from "../loose.ts";
+import { makeBelow } from "../../platform/make-below.ts";
 
 export interface Quarantine {
   readonly packDirectory: string;
@@ -20,11 +21,16 @@ export interface Quarantine {
   discard(): void;
 }
 
-export function openQuarantine(objectsDirectory: string, inherited?: string): Quarantine {
-  const directory = `${objectsDirectory}/tmp_objdir-incoming-${randomBytes(6).toString("hex")}`;
+/** @param shown the object directory's own path, for hooks; `objectsDirectory` may lead to it in another way */
+export function openQuarantine(
+  objectsDirectory: string,
+  shown = objectsDirectory,
+): Quarantine {
+  const name = `tmp_objdir-incoming-${randomBytes(6).toString("hex")}`;
+  const directory = `${objectsDirectory}/${name}`;
   const packDirectory = `${directory}/pack`;
   try {
-    mkdirSync(packDirectory, { recursive: true, mode: 0o700 });
+    for (const path of [directory, packDirectory]) mkdirSync(path, { mode: 0o700 });
   } catch (cause) {
     throw ioError(objectsDirectory, cause);
   }
@@ -32,16 +38,15 @@ export function openQuarantine(objectsDirectory: string, inherited?: string): Qu
   return {
     packDirectory,
     env: {
-      GIT_QUARANTINE_PATH: directory,
-      GIT_OBJECT_DIRECTORY: directory,
-      GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted(objectsDirectory) +
-        (inherited ? `:${inherited}` : ""),
+      GIT_QUARANTINE_PATH: `${shown}/${name}`,
+      GIT_OBJECT_DIRECTORY: `${shown}/${name}`,
+      GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted(shown),
     },
     migrate() {
       const target = `${objectsDirectory}/pack`;
       let names: string[];
       try {
-        mkdirSync(target, { recursive: true });
+        makeBelow(objectsDirectory, target);
         // An index that is visible must find its pack, and a pack what keeps it.
         const order = [".keep", ".pack", ".idx"];
         const rank = (name: string) => order.findIndex((suffix) => name.endsWith(suffix));

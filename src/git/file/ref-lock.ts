@@ -22,6 +22,7 @@
  */
 import {
   closeSync,
+  existsSync,
   lstatSync,
   openSync,
   readFileSync,
@@ -90,12 +91,23 @@ export function newLockText(life: Life | null = null): { text: string; nonce: st
   return { text: JSON.stringify(owner), nonce };
 }
 
+/** Where directories that a lock needs may be made. */
+export interface LockBase {
+  /** A directory above the lock that is never made itself: the repository's `refs`. */
+  readonly base: string;
+  /** What `core.sharedRepository` adds to permission bits (0 for none). */
+  readonly sharedMode?: number;
+}
+
 /**
- * Creates the lock, or says that there is one. Directories it needs are made as `sharedMode` (what
- * `core.sharedRepository` adds to permission bits) asks.
+ * Creates the lock, or says that there is one. Directories it needs are made below `within`, and nowhere without.
  * @throws `io-error`
  */
-export function createLock(path: string, text: string, sharedMode = 0): "created" | "exists" {
+export function createLock(
+  path: string,
+  text: string,
+  within: LockBase | null = null,
+): "created" | "exists" {
   for (let attempt = 0;; attempt++) {
     try {
       symlinkSync(text, path);
@@ -104,7 +116,7 @@ export function createLock(path: string, text: string, sharedMode = 0): "created
       const code = codeOf(cause);
       if (code === "EEXIST") return "exists";
       // The directory may be missing, or be pruned by another git at this moment.
-      if (code === "ENOENT" && attempt < 5) makeDirectory(path, sharedMode);
+      if (code === "ENOENT" && within !== null && attempt < 5) makeDirectory(path, within);
       else if (
         code === "EPERM" || code === "ENOTSUP" || code === "EOPNOTSUPP" || code === "ENOSYS"
       ) {
@@ -130,10 +142,12 @@ function createPlainLock(path: string, text: string): "created" | "exists" {
   return "created";
 }
 
-function makeDirectory(path: string, sharedMode: number): void {
+function makeDirectory(path: string, { base, sharedMode = 0 }: LockBase): void {
   try {
-    makeSharedDirectory(dirname(path), sharedMode);
+    makeSharedDirectory(base, dirname(path), sharedMode);
   } catch (cause) {
+    // Pruned once more; where it is the base that is gone, the next attempt ends here again.
+    if (codeOf(cause) === "ENOENT" && existsSync(base)) return;
     // Another git may have put a ref where we want a directory: the caller looks and decides.
     throw lockError(path, cause);
   }
@@ -195,7 +209,13 @@ export function breakStaleLock(path: string, graveyard?: Graveyard): boolean {
   const life = graveyard?.life ?? null;
   if (graveyard) life?.note([relative(graveyard.lives, breaker)]);
   const { text } = newLockText(life);
-  if (createLock(breaker, text) === "exists") return breakStaleLock(breaker, graveyard);
+  try {
+    if (createLock(breaker, text) === "exists") return breakStaleLock(breaker, graveyard);
+  } catch (error) {
+    // Another git has pruned the directory, with the lock in it gone before.
+    if (readLock(path) === "absent") return true;
+    throw error;
+  }
   try {
     const now = readLock(path);
     if (now !== "absent" && now !== "foreign" && now.nonce === owner.nonce) releaseLock(path);

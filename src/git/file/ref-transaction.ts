@@ -54,6 +54,8 @@ import {
 
 export interface RefHost {
   readonly commonDir: string;
+  /** A path to its `refs` that leads there though they were replaced; the usual one unless given. */
+  readonly refsDirectory?: string;
   /** What `core.sharedRepository` adds to permission bits (0 for none). */
   readonly sharedMode: number;
   /** Whether a ref without a reflog gets one. */
@@ -124,6 +126,8 @@ export async function prepareRefs(
   const { commonDir } = host;
   const life = options.life ?? null;
   const graveyard = { lives: commonDir, life };
+  const { refsDirectory = join(commonDir, "refs"), sharedMode } = host;
+  const within = { base: refsDirectory, sharedMode };
   const { text } = newLockText(life);
   const deadline = performance.now() + (options.lockTimeoutMs ?? LOCK_TIMEOUT_MS);
   const held: string[] = [];
@@ -141,10 +145,10 @@ export async function prepareRefs(
       const names = [...new Set(chains.flat())].sort();
       life?.note(names.map((name) => `${name}.lock`));
       for (const name of names) {
-        const lock = join(commonDir, `${name}.lock`);
+        const lock = `${fileOf(host, name)}.lock`;
         for (
           let wait = 1;
-          createLock(lock, text, host.sharedMode) === "exists";
+          createLock(lock, text, within) === "exists";
           wait = Math.min(wait * 2, 32)
         ) {
           if (breakStaleLock(lock, graveyard)) continue;
@@ -225,9 +229,16 @@ function removeEmpty(path: string): boolean {
   }
 }
 
-const valuePath = (commonDir: string, ref: string) => {
-  const slash = ref.lastIndexOf("/") + 1;
-  return join(commonDir, `${ref.slice(0, slash)}.${ref.slice(slash)}.agentq.lock`);
+/** The file of a ref, or a directory of refs. */
+const fileOf = ({ commonDir, refsDirectory }: RefHost, name: string) =>
+  refsDirectory !== undefined && /^refs(\/|$)/.test(name)
+    ? refsDirectory + name.slice("refs".length)
+    : join(commonDir, name);
+
+const valuePath = (host: RefHost, ref: string) => {
+  const path = fileOf(host, ref);
+  const slash = path.lastIndexOf("/") + 1;
+  return `${path.slice(0, slash)}.${path.slice(slash)}.agentq.lock`;
 };
 
 function createPrepared(
@@ -236,7 +247,7 @@ function createPrepared(
   release: () => void,
 ): PreparedRefs {
   const { commonDir } = host;
-  const values = targets.map(({ ref }) => valuePath(commonDir, ref));
+  const values = targets.map(({ ref }) => valuePath(host, ref));
   const open: number[] = [];
   let staged = false;
   let moved = 0;
@@ -282,7 +293,7 @@ function createPrepared(
         const head = headTarget(commonDir);
         for (const target of targets) appendReflogs(host, target, target.ref === head);
         for (const [i, { ref }] of targets.entries()) {
-          const path = join(commonDir, ref);
+          const path = fileOf(host, ref);
           try {
             renameSync(values[i]!, path);
           } catch (cause) {
@@ -292,7 +303,7 @@ function createPrepared(
           }
           moved++;
         }
-        syncDirectories(commonDir, targets);
+        syncDirectories(host, targets);
         return null;
       } catch (cause) {
         if (moved > 0) return { moved, cause };
@@ -308,7 +319,7 @@ function createPrepared(
  * Makes the renames last. A directory that this transaction may have created is an entry of its parent,
  * so for new refs the parents are synced up to `refs/`.
  */
-function syncDirectories(commonDir: string, targets: readonly RefUpdate[]): void {
+function syncDirectories(host: RefHost, targets: readonly RefUpdate[]): void {
   const directories = new Set<string>();
   for (const { ref, old } of targets) {
     let directory = dirname(ref);
@@ -318,7 +329,7 @@ function syncDirectories(commonDir: string, targets: readonly RefUpdate[]): void
       directories.add(directory);
     }
   }
-  for (const directory of directories) fsyncDirectory(join(commonDir, directory));
+  for (const directory of directories) fsyncDirectory(fileOf(host, directory));
 }
 
 function appendReflogs(host: RefHost, update: RefUpdate, isHead: boolean): void {
@@ -327,7 +338,7 @@ function appendReflogs(host: RefHost, update: RefUpdate, isHead: boolean): void 
     if (!existsSync(path)) {
       if (!host.logs(name)) continue;
       removeEmpty(path);
-      makeSharedDirectory(dirname(path), host.sharedMode);
+      makeSharedDirectory(host.commonDir, dirname(path), host.sharedMode);
     }
     const now = new Date();
     const offset = -now.getTimezoneOffset();

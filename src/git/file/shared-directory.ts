@@ -1,6 +1,6 @@
 /** Directories of a repository that several users share (`core.sharedRepository`). */
-import { chmodSync, mkdirSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { chmodSync, statSync } from "node:fs";
+import { makeBelow } from "../../platform/make-below.ts";
 
 /**
  * The permission bits of something new in such a repository. `group` and `all` add to what the umask
@@ -12,15 +12,13 @@ export function sharedBits(mode: number, sharedMode: number): number {
 }
 
 /**
- * Makes a directory and those above it that are missing. What is new gets the permissions git gives it:
- * `sharedMode`'s bits, search where there is reading, and the group of its parent.
+ * Makes a directory and those between it and `base` that are missing; never `base`. What is new gets the
+ * permissions git gives it: `sharedMode`'s bits, search where there is reading, and the group of its parent.
  */
-export function makeSharedDirectory(path: string, sharedMode: number): void {
-  const first = mkdirSync(path, { recursive: true });
-  if (first === undefined || sharedMode === 0) return;
-  for (let made = path;; made = dirname(made)) {
-    const mode = sharedBits(statSync(made).mode & 0o7777, sharedMode);
-    chmodSync(made, mode | ((mode & 0o444) >> 2) | 0o2000);
-    if (made === first || made === dirname(made)) return;
+export function makeSharedDirectory(base: string, path: string, sharedMode: number): void {
+  const made = makeBelow(base, path);
+  for (const directory of sharedMode === 0 ? [] : made) {
+    const mode = sharedBits(statSync(directory).mode & 0o7777, sharedMode);
+    chmodSync(directory, mode | ((mode & 0o444) >> 2) | 0o2000);
   }
 }
