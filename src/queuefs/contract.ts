@@ -187,6 +187,11 @@ export interface QueueBackend {
   readonly kind: BackendKind;
   /** Where it is, as it may be printed: never with a password. */
   readonly label: string;
+  /**
+   * What tells this place from any other, however its address was written: one that is made anew where it was has
+   * another. Never with a password; for machines to compare.
+   */
+  identity(): string;
   /** False when the queue exists already. */
   create(queue: string): Promise<boolean>;
   /** Removes the queue and every queue below it, messages and dead letters included; returns their names. */

@@ -4,7 +4,15 @@
  * a rename, which only one can win), so there are never more files than there were workers at once.
  */
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { readPlainFile } from "../platform/plain-file.ts";
@@ -25,13 +33,13 @@ const fileSchema = z.object({
   stale_count: counter,
 });
 
-/** The directory for one queue of one backend, below agentq's state directory. */
+/** The directory for one queue of the backend with that identity, below agentq's state directory. */
 export function metricsDirectory(
   stateDirectory: string,
-  backendLabel: string,
+  identity: string,
   queue: string,
 ): string {
-  const name = createHash("sha256").update(`${backendLabel}\n${queue}`).digest("hex").slice(0, 32);
+  const name = createHash("sha256").update(`${identity}\n${queue}`).digest("hex").slice(0, 32);
   return join(stateDirectory, "queue-metrics", name);
 }
 
@@ -44,6 +52,8 @@ export interface MetricsFile {
 export function openMetricsFile(directory: string, owner: string): MetricsFile {
   const path = join(directory, `${owner}.json`);
   let base = emptyMetrics();
+  /** What of this worker's stands in the file; null: none is there yet. */
+  let saved: WorkerMetrics | null = null;
   try {
     assertUsableUmask(directory); // It would make a state directory that nobody can look into.
     mkdirSync(directory, { recursive: true });
@@ -58,6 +68,7 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
         continue; // Another new worker was faster.
       }
       base = readMetrics(path) ?? base;
+      saved = emptyMetrics();
       break;
     }
   } catch {
@@ -67,6 +78,9 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
     save(metrics) {
       try {
         assertUsableUmask(directory);
+        // Removed with its queue: one of that name begins at nothing.
+        if (saved !== null && !existsSync(path)) base = negative(saved);
+        mkdirSync(directory, { recursive: true });
         const temporary = `${path}.tmp`;
         try {
           unlinkSync(temporary);
@@ -76,11 +90,27 @@ export function openMetricsFile(directory: string, owner: string): MetricsFile {
         // A file of its own, whatever else lies there by now.
         writeFileSync(temporary, JSON.stringify(addMetrics(base, metrics)), { flag: "wx" });
         renameSync(temporary, path);
+        saved = { ...metrics };
       } catch {
         // The next save may work.
       }
     },
   };
+}
+
+/** Forgets what was counted of a queue that was removed. Telemetry: a failure is not an error. */
+export function removeMetrics(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true });
+  } catch {
+    // It is told of a queue of that name, should there be one again.
+  }
+}
+
+function negative(metrics: WorkerMetrics): WorkerMetrics {
+  const result = emptyMetrics();
+  for (const name of Object.keys(result) as (keyof WorkerMetrics)[]) result[name] = -metrics[name];
+  return result;
 }
 
 /** The sum over all workers that ever left their counters there. */

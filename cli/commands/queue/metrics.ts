@@ -21,7 +21,7 @@ export function metrics(
     const queues: QueueMetrics[] = [...counts].map(([queue, each]) => ({
       queue,
       counts: each,
-      workers: countedIn(countersOf(context, backend.label, queue)),
+      workers: countedIn(countersOf(context, backend, queue)),
     }));
     if (flags.prometheus === true) {
       writeOut(prometheusText(queues));

@@ -3,10 +3,12 @@ import { AgentqError } from "../../../src/errors.ts";
 import { noQueue } from "../../../src/queuefs/backends/shared.ts";
 import { isInTree } from "../../../src/queuefs/names.ts";
 import type { QueueBackend, QueueCounts } from "../../../src/queuefs/contract.ts";
+import { removeMetrics } from "../../../src/queuefs/metrics-files.ts";
 import type { Context } from "../../context.ts";
 import type { CommandModule, Flags } from "../../spec.ts";
 import { shownName } from "../../output/escape.ts";
 import { printLines, warn, withBackend } from "./common.ts";
+import { countersOf } from "./counters.ts";
 
 type Run = CommandModule["run"];
 
@@ -53,6 +55,10 @@ export const ls: Run = (context, [prefix], flags) =>
 export const rm: Run = (context, [name], flags) =>
   withBackend(context, flags, async (backend) => {
     const removed = await backend.remove(name!);
+    for (const queue of removed) {
+      const counters = countersOf(context, backend, queue);
+      if (counters !== null) removeMetrics(counters);
+    }
     context.print(
       { schema: "agentq.queue-rm/1", removed },
       () => removed.map(shownName).join("\n"),

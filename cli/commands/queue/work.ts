@@ -48,7 +48,7 @@ export function work(context: Context, args: readonly string[], flags: Flags): P
       onEvent: (event) => report(context, event, hints),
     });
     // Without a state directory what a worker counts goes with it.
-    const counters = countersOf(context, backend.label, queue);
+    const counters = countersOf(context, backend, queue);
     const file = counters === null ? null : openMetricsFile(counters, worker.owner);
     const tick = setInterval(() => {
       file?.save(worker.metrics);

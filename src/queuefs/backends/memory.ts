@@ -130,9 +130,11 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
     processing: queue.processing.size,
   });
 
+  const identity = `memory ${randomUUID()}`;
   return {
     kind: "memory",
     label: "memory:",
+    identity: () => identity,
     create: async (name) => {
       if (queues.has(checkQueueName(name))) return false;
       queues.set(name, newQueue());

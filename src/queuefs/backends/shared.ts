@@ -1,7 +1,17 @@
 /** What every backend says in the same words. */
+import { realpathSync } from "node:fs";
 import { AgentqError } from "../../errors.ts";
 import type { QueueBackend, Receipt, Settlement } from "../contract.ts";
 import { quoted } from "../names.ts";
+
+/** Where a path leads, as part of an identity; the path itself where it leads nowhere any more. */
+export function realPlace(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}
 
 export function noQueue(name: string): AgentqError {
   return new AgentqError("queue-not-found", `there is no queue ${quoted(name)}`);

@@ -25,7 +25,7 @@ import type {
   Settlement,
 } from "../contract.ts";
 import { checkMessageId, isInTree, quoted } from "../names.ts";
-import { noDeadLetter, noQueue } from "./shared.ts";
+import { noDeadLetter, noQueue, realPlace } from "./shared.ts";
 import {
   below,
   checkV1Name,
@@ -179,6 +179,7 @@ export function v1Backend(root: string, options: { create?: boolean } = {}): Que
   return {
     kind: "v1",
     label: `v1:${root}`,
+    identity: () => `v1 ${realPlace(absolutePath(root))}`,
     create: async (name) => {
       const path = pathOf(name);
       if (isQueueDirectory(path)) return false;

@@ -97,6 +97,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
   return {
     kind: "redis",
     label: address.label,
+    identity: () => identityOf(address),
     create: async (queue) => {
       const { keys } = keysOf(queue);
       const made = await connection.run(
@@ -197,6 +198,12 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
     warnings: () => redisWarnings(address, connection),
     close: () => connection.close(),
   };
+}
+
+/** Hosts, database and namespace. Options of the connection, and who asks, make no other queues. */
+function identityOf({ hosts, mode, master, db, prefix }: RedisAddress): string {
+  const named = hosts.map(({ host, port }) => `${host.toLowerCase()}:${port}`).sort().join(",");
+  return `redis ${mode} ${named} ${master ?? ""} ${db} ${prefix}`;
 }
 
 function seconds(): number {

@@ -1,9 +1,10 @@
 /** Queues in one SQLite file, through the runtime's own `node:sqlite`. Layout: `schema.ts`. */
+import { absolutePath } from "../../../platform/directory.ts";
 import { type LeaseClock, systemClock } from "../../clock.ts";
 import type { QueueBackend } from "../../contract.ts";
 import { checkQueueName } from "../../names.ts";
 import { recoverWatching } from "../../watch.ts";
-import { noQueue } from "../shared.ts";
+import { noQueue, realPlace } from "../shared.ts";
 import { openDatabase, type SqliteOptions } from "./database.ts";
 import { listFailed, pruneFailed, retryFailed, showFailed } from "./dead-letters.ts";
 import { enqueue } from "./enqueue.ts";
@@ -19,6 +20,7 @@ export function sqliteBackend(
 ): QueueBackend {
   const clock = options.clock ?? systemClock;
   const db = openDatabase(file, options);
+  const path = absolutePath(file);
   const name = checkQueueName;
 
   const inTree = "(queue_name = ?1 OR substr(queue_name, 1, length(?1) + 1) = ?1 || '/')";
@@ -36,6 +38,7 @@ export function sqliteBackend(
   return {
     kind: "sqlite",
     label: db.label,
+    identity: () => `sqlite ${db.id} ${realPlace(path)}`,
     create: async (queue) =>
       db.run(() =>
         Number(

@@ -35,6 +35,8 @@ export interface SqliteOptions {
  */
 export interface Database {
   readonly label: string;
+  /** Made with the database; a copy has the same. */
+  readonly id: string;
   /** The statement for this SQL text, prepared on first use. */
   sql(text: string): StatementSync;
   /** Runs `work` with faults translated; one statement is a transaction of its own. */
@@ -53,6 +55,7 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
   const busyTimeoutMs = options.busyTimeoutMs ?? 5000;
   let identity: FileIdentity | null;
   let db: DatabaseSync | undefined;
+  let id: string;
   try {
     requireNoOrphanedLog(path, options.create ?? false);
     const isNew = identityOf(path) === null;
@@ -70,13 +73,14 @@ export function openDatabase(file: string, options: SqliteOptions = {}): Databas
     if (isNew) syncDirectory(dirname(path));
     if (identity === null) throw new AgentqError("backend-missing", `there is no database ${path}`);
     requireSame(path, identity);
+    id = String(db.prepare("SELECT id FROM agentq_identity").get()?.id ?? "");
   } catch (error) {
     // Before the files that are open are closed: they may be what there are too many of.
     const fault = openFault(error, label, path);
     db?.close();
     throw fault;
   }
-  return connection(db, label, path, identity, patience(label, busyTimeoutMs));
+  return connection(db, { label, id }, path, identity, patience(label, busyTimeoutMs));
 }
 
 /** Throws `backend-missing` where there is no database and none is to be made. */
@@ -121,7 +125,7 @@ function configure(db: DatabaseSync, label: string, busyTimeoutMs: number, creat
 
 function connection(
   db: DatabaseSync,
-  label: string,
+  { label, id }: Pick<Database, "label" | "id">,
   path: string,
   identity: FileIdentity,
   patiently: Patience,
@@ -162,6 +166,7 @@ function connection(
   };
   return {
     label,
+    id,
     sql,
     run,
     write: (work) => transaction("BEGIN IMMEDIATE", work),

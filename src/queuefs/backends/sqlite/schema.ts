@@ -55,6 +55,9 @@ CREATE TABLE IF NOT EXISTS agentq_failed (
   failed_at INTEGER NOT NULL,
   UNIQUE (queue_name, failed_id)
 );
+CREATE TABLE IF NOT EXISTS agentq_identity (id TEXT NOT NULL);
+INSERT INTO agentq_identity
+  SELECT lower(hex(randomblob(16))) WHERE NOT EXISTS (SELECT 1 FROM agentq_identity);
 CREATE TRIGGER IF NOT EXISTS agentq_foreign_delivery
 AFTER UPDATE OF status ON queue_messages
 WHEN NEW.status = 'processing' AND NEW.agentq_delivery = OLD.agentq_delivery
@@ -70,6 +73,7 @@ const NEEDED = [
   "idx_queue_status",
   "idx_queue_message_id",
   "agentq_failed",
+  "agentq_identity",
   "agentq_foreign_delivery",
 ];
 

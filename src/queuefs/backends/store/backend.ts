@@ -20,7 +20,7 @@ import type {
   UnackedMessage,
 } from "../../contract.ts";
 import { checkMessageId, checkQueueName } from "../../names.ts";
-import { noQueue } from "../shared.ts";
+import { noQueue, realPlace } from "../shared.ts";
 import { storeDeadLetters } from "./dead-letters.ts";
 import { leaseNote, leaseToken } from "./leases.ts";
 import { fromClaim, toStorePayload } from "./payload.ts";
@@ -60,6 +60,7 @@ export async function storeBackend(
   return {
     kind: "store",
     label: `store:${root}`,
+    identity: () => `store ${store.storeId} ${realPlace(store.root)}`,
     create: async (queue) => await store.createQueue(checkQueueName(queue)),
     remove: async (queue) => {
       const { queues } = await store.removeQueue(checkQueueName(queue), { tree: true });
