@@ -1,5 +1,5 @@
 /** Taking back what its owner can't settle any more. */
-import type { LeaseClock } from "../../clock.ts";
+import type { LeaseClock, LeaseTime } from "../../clock.ts";
 import type { Recovered } from "../../contract.ts";
 import type { Lease } from "../../lease.ts";
 import type { MayTake } from "../../watch.ts";
@@ -13,6 +13,8 @@ const HELD = `SELECT id, message_id, agentq_delivery AS delivery, agentq_owner A
     coalesce(agentq_granted_wall, processing_started_at * 1000, 0) AS wall,
     processing_started_at * 1000 AS started
   FROM queue_messages WHERE queue_name = ?1 AND status = 'processing' ORDER BY id`;
+
+const SEEN = "UPDATE queue_messages SET processing_started_at = ?2 WHERE id = ?1";
 
 /** Takes back what it may. One write transaction, so nothing renews in between. */
 export function recover(
@@ -31,8 +33,11 @@ export function recover(
     const recovered: Recovered[] = [];
     for (const row of db.sql(HELD).all(queue)) {
       const id = Number(row.id);
-      const why = mayTake(`${id} ${row.delivery}`, leaseOf(row), now);
-      if (why === null) continue;
+      const why = mayTake(`${id} ${row.delivery}`, leaseOf(row, now), now);
+      if (why === null) {
+        if (isTimeless(row)) db.sql(SEEN).run(id, Math.ceil(now.wall / 1000));
+        continue;
+      }
       const superseded = db.sql(SUPERSEDED).get(id) !== undefined;
       if (superseded) db.sql(DROP).run(id);
       else db.sql(RELEASE).run(id, 1);
@@ -47,12 +52,17 @@ export function recover(
   });
 }
 
-function leaseOf(row: Record<string, unknown>): Lease {
+/** Taken by a program that keeps neither leases nor the time: that begins when the row is seen here first. */
+function isTimeless(row: Record<string, unknown>): boolean {
+  return row.owner === null && row.started === null;
+}
+
+function leaseOf(row: Record<string, unknown>, now: LeaseTime): Lease {
   if (row.owner === null) {
     return {
       owner: null,
       grantedBoot: null,
-      grantedWall: Number(row.started ?? 0),
+      grantedWall: row.started === null ? now.wall : Number(row.started),
       lengthMs: null,
     };
   }

@@ -28,6 +28,20 @@ export function leaseOf(message: MessageInfo): Lease & { owner: string } | null 
   return { owner, grantedBoot: boot, grantedWall: wall, lengthMs: ms };
 }
 
+const seenSchema = z.strictObject({ seen: z.number() });
+
+/** The note on a claim without any, of which nothing tells since when it is one: when it was seen first. */
+export function seenNote(now: LeaseTime): LeaseNote {
+  return { seen: now.wall };
+}
+
+/** The lease that is assumed for such a claim; null for one that wasn't seen yet, or has another's note. */
+export function seenLease(message: MessageInfo): Lease | null {
+  const note = seenSchema.safeParse(message.reference.owner);
+  if (!note.success) return null;
+  return { owner: null, grantedBoot: null, grantedWall: note.data.seen, lengthMs: null };
+}
+
 /** In whose name a claim with that note is held; empty where it keeps no lease. */
 export function noteOwner(note: Json | null): string {
   const parsed = noteSchema.safeParse(note);
