@@ -1,6 +1,6 @@
 /** Clusters whose nodes don't know, or don't tell, where they are. */
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { test } from "node:test";
 import { parseRedisUrl } from "../../src/queuefs/backends/redis/address.ts";
 import { redisBackend } from "../../src/queuefs/backends/redis/backend.ts";
@@ -128,3 +128,52 @@ test("hosts that are told stay; replicas without one are passed over", () => {
   assert.equal(said("ASK 5 ?:7"), "ASK 5 h7:7");
   assert.equal(said("MOVED 5 ::1:7"), "MOVED 5 ::1:7");
 });
+
+for (const how of ["breaks off before the answer", "falls silent"]) {
+  test(
+    `a call whose connection ${how} is not made again, and the next has another`,
+    LONG,
+    async () => {
+      const port = await freePort();
+      let calls: number | null = null;
+      const proxy = createServer((near) => {
+        const far = connect(server.port, "127.0.0.1");
+        for (const socket of [near, far]) socket.on("error", () => {});
+        far.pipe(near);
+        near.on("data", (chunk) => {
+          far.write(chunk);
+          if (calls === null || !/evalsha/i.test(chunk.toString("latin1"))) return;
+          calls++;
+          far.unpipe(near);
+          if (how === "falls silent") far.resume();
+          else far.once("data", () => near.destroy()).resume();
+        });
+        near.on("close", () => far.destroy());
+        far.on("close", () => near.destroy());
+      });
+      const server = await startRedis({
+        config: [
+          "cluster-enabled yes",
+          "cluster-announce-ip 127.0.0.1",
+          `cluster-announce-port ${port}`,
+        ],
+      });
+      await new Promise<void>((resolve) => proxy.listen(port, "127.0.0.1", resolve));
+      server.cli("cluster", "addslotsrange", "0", "16383");
+      await until(() => server.cli("cluster", "info").includes("cluster_state:ok"));
+      const backend = await open(`redis://127.0.0.1:${port}?cluster=1&timeout=2000`);
+      await backend.create("q");
+      await backend.enqueue("q", [{ data: bytes("first") }]);
+      calls = 0;
+      await assert.rejects(backend.enqueue("q", [{ data: bytes("second") }]), {
+        code: "backend-outcome-unknown",
+      });
+      assert.equal(calls, 1);
+      calls = null;
+      await until(() => backend.status("q").then(({ pending }) => pending === 2, () => false));
+      await backend.close();
+      await server.kill();
+      proxy.close();
+    },
+  );
+}

@@ -47,6 +47,8 @@ export function makeClient(address: RedisAddress): Client {
       lazyConnect: true,
       enableOfflineQueue: false,
       clusterRetryStrategy: again,
+      // What was under way when a connection broke off may have been done: it is not sent again.
+      retryDelayOnFailover: 0,
       slotsRefreshTimeout: address.timeoutMs,
       redisOptions: shared,
     });

@@ -58,7 +58,10 @@ export async function connectRedis(address: RedisAddress): Promise<RedisConnecti
     stopLooking();
   }
 
-  const limits = timeLimits(timeoutMs);
+  // Behind a connection over which nothing comes any more (its peer was cut off without a word) all calls would end so.
+  const limits = timeLimits(timeoutMs, () => {
+    if (link.isReady()) client.disconnect(true);
+  });
   /** Sends what `make` makes until the server has answered it; `source` instead once a script isn't known. */
   const call = async (
     name: string,
@@ -175,20 +178,23 @@ function isAnswer(error: unknown): error is Error {
 }
 
 /** One timer for all calls that are under way: the oldest is the first whose time is over. */
-function timeLimits(timeoutMs: number) {
+function timeLimits(timeoutMs: number, onSilence: () => void) {
   const calls = new Map<Call, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const look = () => {
     timer = undefined;
     const now = performance.now();
+    let silent = false;
     for (const [call, until] of calls) {
       if (until > now) {
         timer = setTimeout(look, Math.ceil(until - now));
-        return;
+        break;
       }
+      silent = true;
       calls.delete(call);
       call.reject(new Error(`no answer within ${timeoutMs} ms`));
     }
+    if (silent) onSilence();
   };
   return {
     /** From now on the call is rejected when its time is over. */
