@@ -8,6 +8,7 @@ import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { deliverable } from "../../cli/commands/queue/common.ts";
 import type { Context } from "../../cli/context.ts";
+import type { QueueBackend } from "../../src/queuefs/contract.ts";
 import { AgentqError } from "../../src/errors.ts";
 import { tryExclusive } from "../../src/store/exclusive.ts";
 import { storePaths } from "../../src/store/layout.ts";
@@ -121,22 +122,24 @@ describe("messages that are taken for an answer", () => {
     const abort = new AbortController();
     const stop = () => abort.abort(new AgentqError("interrupted", "stopped"));
     const seen: string[] = [];
-    const ended = deliverable(
-      { signal: abort.signal } as Context,
-      async () => {
+    const ended = deliverable({ signal: abort.signal } as Context, {
+      backend: { kind: "store" } as QueueBackend,
+      queue: "jobs",
+      async take() {
         seen.push("take");
         if (at === "while") stop();
         return "message";
       },
-      (message) => {
+      print(message) {
         seen.push(`print ${message}`);
         if (at === "after") stop();
       },
-      async (message) => {
+      async giveBack(message) {
         seen.push(`give back ${message}`);
         await back();
       },
-    );
+      ids: (message) => [message],
+    });
     const error = await ended.then(() => null, ({ code }) => code);
     return { seen, error };
   };
@@ -146,10 +149,11 @@ describe("messages that are taken for an answer", () => {
     assert.deepEqual(given, { seen: ["take", "give back message"], error: "interrupted" });
   });
 
-  test("are told where they can't go back", async () => {
+  // Nothing that is printed here comes to standard output, so that no answer was given.
+  test("are told, or named, where they can't go back", async () => {
     const given = await take("while", () => Promise.reject(new Error("no")));
     const seen = ["take", "give back message", "print message"];
-    assert.deepEqual(given, { seen, error: null });
+    assert.deepEqual(given, { seen, error: "io-error" });
   });
 
   test("go back where nobody reads the answer", async () => {
