@@ -41,6 +41,12 @@ interface Finished {
   readonly document: Record<string, unknown>;
 }
 
+/** What is set for other runs would make another demo. */
+function withoutSettings(): NodeJS.ProcessEnv {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith("AGENTQ_"));
+  return Object.fromEntries(others);
+}
+
 /** Runs this program in `clone` as one agent would; resolves with its one JSON document. */
 function agentq(
   clone: Clone,
@@ -52,7 +58,7 @@ function agentq(
   return new Promise((resolve, reject) => {
     const child = spawn(program!, [...leading, ...args, "--json", "--quiet"], {
       cwd: clone.dir,
-      env: { ...process.env, AGENTQ_STATE: join(clone.dir, "..", `${agent}.state`) },
+      env: { ...withoutSettings(), AGENTQ_STATE: join(clone.dir, "..", `${agent}.state`) },
       stdio: ["ignore", "pipe", "inherit"],
       signal,
     });

@@ -172,6 +172,17 @@ test("a check isn't told the settings of its lander's run", LONG, () => {
   assert.deepEqual(names.filter((name) => RUN_SETTINGS.includes(name)), []);
 });
 
+test("the demo shows the same, whatever is set for other runs", LONG, () => {
+  const { code, out } = runner(tempDir())(["demo", "--json"], {
+    AGENTQ_NO_WAIT: "1",
+    AGENTQ_CANDIDATE: "nothing",
+    AGENTQ_BRANCH: "none",
+    AGENTQ_MAX: "1",
+  });
+  assert.equal(code, 0, out);
+  assert.equal(JSON.parse(out).good, true);
+});
+
 test("--recover-stale is taken by every command", () => {
   const run = runner(makeRepo());
   // Nothing to do for most of them: what they say isn't about the flag.
