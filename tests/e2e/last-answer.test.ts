@@ -69,6 +69,9 @@ const changes: Record<string, Change> = {
     git(origin.dir, "update-ref", "refs/weave/main/queue-x", "main"),
   "the clone is set to another branch": ({ agent }) =>
     git(agent.dir, "config", "agentq.branch", "other"),
+  "the clone lists one ticket at most": ({ agent }) =>
+    git(agent.dir, "config", "agentq.limit", "1"),
+  "the clone lists them all": ({ agent }) => git(agent.dir, "config", "agentq.limit", "100"),
   "the clone is set to no branch": ({ agent }) => git(agent.dir, "config", "agentq.branch", "main"),
   "the clone believes in another HEAD": ({ agent }) =>
     git(agent.dir, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/other"),
