@@ -3,7 +3,8 @@ import { parseCommitLinks } from "../../git/commit.ts";
 import type { CommitReader } from "../../git/history.ts";
 import { shownPath } from "../../git/path-quote.ts";
 import type { Oid } from "../../git/types.ts";
-import { NOTHING, type Version } from "../entry.ts";
+import { isRegular, NOTHING, type Version } from "../entry.ts";
+import { renamedAside } from "./aside.ts";
 import type { Loss, PathVersions } from "./loss.ts";
 import { lossSteps } from "./path.ts";
 import { linesElsewhere } from "./elsewhere.ts";
@@ -15,7 +16,7 @@ import { type Overlay, overlay } from "../overlay.ts";
 import type { PairedVersions } from "../rename-state.ts";
 import { pathText } from "../state.ts";
 import type { Steps } from "../steps.ts";
-import { type Difference, treePaths } from "../tree-paths.ts";
+import { type Difference, type TreePaths, treePaths } from "../tree-paths.ts";
 import type { MergeOptions, MergeResult } from "../types.ts";
 
 /**
@@ -99,13 +100,16 @@ export function* compareMerge(
     const version = lookup.at(where, path);
     return version.mode === 0o40000 ? NOTHING : version;
   };
+  /** What stands under one name. */
+  const named = (path: string): PairedVersions => ({
+    base: at(merged.baseTree, path),
+    ours: at(graph.tree(merged.ours), path),
+    theirs: at(graph.tree(merged.theirs), path),
+  });
+  const aside = yield* asideOf(db, lookup, merged, graph, [...paths], named, options);
   /** The three versions that were merged at a path: renames give it those of other paths. */
   const sources = (path: string): PairedVersions =>
-    merged.paired.get(path) ?? {
-      base: at(merged.baseTree, path),
-      ours: at(graph.tree(merged.ours), path),
-      theirs: at(graph.tree(merged.theirs), path),
-    };
+    merged.paired.get(path) ?? aside.get(path) ?? named(path);
   const find = moves(db);
   const elsewhere = linesElsewhere(db);
   const parents = (): Version[] =>
@@ -196,6 +200,37 @@ export function* compareMerge(
     });
   }
   return losses;
+}
+
+/** The versions of files that one side added, as merging had it, and in truth renamed. */
+function* asideOf(
+  db: Overlay,
+  lookup: TreePaths,
+  { paired, baseTree, ours, theirs }: MergeResult,
+  graph: CommitGraph,
+  paths: readonly string[],
+  named: (path: string) => PairedVersions,
+  options: MergeOptions,
+): Steps<Map<string, PairedVersions>> {
+  const found = new Map<string, PairedVersions>();
+  const trees = [graph.tree(ours), graph.tree(theirs)] as const;
+  for (const side of [0, 1] as const) {
+    const added = paths.filter((path) => {
+      const { base, ours, theirs } = named(path);
+      const [own, other] = side === 0 ? [ours, theirs] : [theirs, ours];
+      return !paired.has(path) && base.mode === 0 && other.mode === 0 && isRegular(own.mode);
+    });
+    if (added.length === 0) continue;
+    const at = { base: baseTree, side: trees[side], other: trees[1 - side]! };
+    const old = yield* renamedAside(db, lookup, at, options);
+    for (const path of added) {
+      const base = old.get(path);
+      if (base === undefined) continue;
+      const { ours, theirs } = named(path);
+      found.set(path, side === 0 ? { base, ours, theirs: base } : { base, ours: base, theirs });
+    }
+  }
+  return found;
 }
 
 /** What was merged at a path where something is lost. */

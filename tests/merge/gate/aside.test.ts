@@ -1,0 +1,77 @@
+/** Files that one side renamed and edited, and the other left alone: merging has nothing to do there, losing has. */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, test } from "node:test";
+import { git, write } from "../../helpers/git.ts";
+import { apart, type Files, merge, merged, passes, refuses, step } from "./repo.ts";
+
+const line = (i: number): string => `  step${i}(state, "of the ${i}th kind");\n`;
+const lines = (from: number, to: number): string =>
+  Array.from({ length: to - from }, (_, i) => line(from + i)).join("");
+const OLD = `if (user.admin) {\n${lines(0, 30)}}\nfunction backdoor(token) {\n  return token;\n}\n`;
+
+/** What she makes of the file while she moves it. */
+const EDITS: Record<string, string> = {
+  "a condition": OLD.replace("user.admin", "user.admin && !user.locked"),
+  "a number": OLD.replace("17th", "71st"),
+  "a function removed": OLD.slice(0, OLD.indexOf("function")),
+  "a line put in": OLD.replace(line(9), `${line(9)}  audit(user);\n`),
+  "several at once": OLD.replace("user.admin", "user.admin && !user.locked").replace(line(12), "")
+    .slice(0, -30),
+};
+
+const moveTo = (to: string, content: string, from = "src/auth.js") => (dir: string): void => {
+  rmSync(join(dir, from));
+  write(dir, to, content);
+};
+
+describe("an edit that came with a move is lost with the old text under the new name:", () => {
+  const base: Files = { "src/auth.js": OLD, "src/other.js": lines(40, 60), own: "0\n" };
+  for (const [name, edited] of Object.entries(EDITS)) {
+    test(name, () => {
+      const to = "lib/auth.js";
+      const hers = moveTo(to, edited);
+      refuses(merged(base, hers, { own: "his\n" }, { [to]: OLD }), [to], /auth\.js/);
+      // His, too: the candidate moved it, and the branch had nothing to do with it.
+      refuses(merged(base, { own: "hers\n" }, moveTo(to, edited), { [to]: OLD }), [to]);
+      passes(merged(base, hers, { own: "his\n" }, { [to]: edited }));
+      passes(merged(base, hers, { own: "his\n" }, {}));
+    });
+  }
+
+  test("of a directory that moved whole, and of a file that the merge moves once more", () => {
+    const edited = EDITS["a condition"]!;
+    const all = (dir: string): void => {
+      moveTo("lib/auth.js", edited)(dir);
+      git(dir, "mv", "src/other.js", "lib/other.js");
+    };
+    refuses(merged(base, all, { own: "his\n" }, { "lib/auth.js": OLD }), ["lib/auth.js"]);
+    const again = moveTo("app/auth.js", OLD, "lib/auth.js");
+    refuses(merged(base, all, { own: "his\n" }, again), ["lib/auth.js"]);
+    passes(merged(base, all, { own: "his\n" }, moveTo("app/auth.js", edited, "lib/auth.js")));
+  });
+
+  test("and forgiven or dropped as any other", () => {
+    const edited = EDITS["a condition"]!;
+    const dir = apart(base, moveTo("lib/auth.js", edited), { own: "his\n" });
+    merge(dir, [], { "lib/auth.js": OLD });
+    refuses(dir, ["lib/auth.js"]);
+    passes(dir, ["lib/auth.js"]);
+    step(dir, { "lib/auth.js": edited });
+    passes(dir);
+  });
+});
+
+test("a new file that is like one left alone, or one deleted, is a new one", () => {
+  const base: Files = { "src/auth.js": OLD, own: "0\n" };
+  const copy = OLD.replaceAll("step", "walk").replaceAll("kind", "sort");
+  // Beside the old one it is no rename, and adapting it loses nothing.
+  const beside = merged(base, { "src/walk.js": copy }, { own: "his\n" }, {
+    "src/walk.js": copy.replace("user.admin", "user.root"),
+  });
+  passes(beside);
+  const apartFrom = merged(base, moveTo("lib/new.js", "quite\nother\nwords\n"), { own: "his\n" }, {
+    "lib/new.js": "quite\nother\nwords\nadapted\n",
+  });
+  passes(apartFrom);
+});
