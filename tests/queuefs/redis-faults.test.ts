@@ -285,6 +285,8 @@ describe("a Redis server that misbehaves", () => {
     await assert.rejects(opened, { code: "backend-busy", hint: /script/i, retryable: true });
     server.cli("script", "kill");
     await new Promise((resolve) => endless.once("exit", resolve));
+    // The silent connection was given up: another one is made within a moment.
+    await until(() => backend.status("q").then(() => true, () => false));
     server.cli("config", "set", "min-replicas-to-write", "1");
     const alone = backend.enqueue("q", [{ data: bytes("x") }]);
     await assert.rejects(alone, { code: "backend-unreachable", hint: /replicas/, retryable: true });
