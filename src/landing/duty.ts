@@ -38,8 +38,9 @@ export interface DutyOptions {
   readonly onResult?: (entry: ResultEntry) => void;
 }
 
-/** How long a lock may take to be given back when this run is stopped. */
-const RELEASE_MS = 5000;
+/** How long a lock may take to be given back, in milliseconds: at a turn's end, and when this run is stopped. */
+const RELEASE_MS = 20_000;
+const STOPPED_RELEASE_MS = 5000;
 
 interface Bounds {
   readonly until?: number;
@@ -100,7 +101,7 @@ export function createWatcher(queue: Queue, options: DutyOptions): Watcher {
         : null;
       return stop;
     } finally {
-      await held.release(AbortSignal.timeout(RELEASE_MS));
+      await held.release(AbortSignal.timeout(signal.aborted ? STOPPED_RELEASE_MS : RELEASE_MS));
     }
   }
 

@@ -45,7 +45,7 @@ export async function landTickets(
   const retry = createRetry(clock, queue, {
     what: "land",
     start: null,
-    onFault: (fault) => options.onProgress?.(`${fault.message}; trying again`),
+    onFault: (fault) => options.onProgress?.(`${fault.message.replace(/\.$/, "")}; trying again`),
   });
   let judged = null as OnTip | null;
   let landedHere = 0;

@@ -10,7 +10,7 @@
  * Every push is leased on the head last seen, so a holder that was paused, cut off or declared dead
  * can publish nothing: its lease is stale. The abort signal here only makes it stop early.
  */
-import type { Clock } from "../platform/clock.ts";
+import { type Clock, throwIfAborted } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import type { LockEntry } from "./chain.ts";
@@ -22,6 +22,10 @@ import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** So often, in milliseconds, a holder looks at the lock between renewals: a takeover, a cancellation or a pause may have come. */
 const LOOK_MS = 5000;
+
+/** How often a lock is tried to be given back, after what pauses, in milliseconds, each longer than the last. */
+const RELEASES = 20;
+const RELEASE_AGAIN_MS = 100;
 
 export interface LockOptions {
   readonly clock: Clock;
@@ -238,16 +242,23 @@ function hold(
     },
   };
 
+  /** Again and again, as an origin may be away for a moment: what isn't given back is in everybody's way for a ttl. */
   async function giveBack(signal?: AbortSignal): Promise<void> {
-    for (let attempt = 0; attempt < 5 && !lost.signal.aborted && !signal?.aborted; attempt++) {
-      const made = lockCommit(head, { holder: null, by: me, at: clock.wall(), control });
-      const outcome = await pushOnce(queue, {
-        updates: [{ ref: queue.names.lock, old: head, new: made.oid }],
-        commits: [made],
-        ...(signal && { signal }),
-      });
-      if (outcome === "won") return;
-      if (!await lock.observe(await readSnapshot(queue, signal))) return;
+    for (let attempt = 0; attempt < RELEASES && !lost.signal.aborted; attempt++) {
+      if (attempt > 0) await clock.sleep(RELEASE_AGAIN_MS * attempt, signal);
+      throwIfAborted(signal);
+      try {
+        const made = lockCommit(head, { holder: null, by: me, at: clock.wall(), control });
+        const outcome = await pushOnce(queue, {
+          updates: [{ ref: queue.names.lock, old: head, new: made.oid }],
+          commits: [made],
+          ...(signal && { signal }),
+        });
+        if (outcome === "won") return;
+        if (!await lock.observe(await readSnapshot(queue, signal))) return;
+      } catch (error) {
+        if (!(error instanceof AgentqError) || !error.retryable) throw error;
+      }
     }
   }
 

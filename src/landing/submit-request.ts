@@ -1,7 +1,9 @@
 /** What is asked for, of whom, and whether a record on this machine is the same. */
 import { AgentqError } from "../errors.ts";
+import { parseRemoteUrl } from "../git/remote.ts";
 import { holdsCommit } from "../git/repository.ts";
 import type { Oid } from "../git/types.ts";
+import { withoutLinks } from "../platform/directory.ts";
 import type { Json } from "../store/types.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { submissionId } from "./participant.ts";
@@ -98,9 +100,26 @@ export function isForQueue(
   record: Pick<SubmissionRecord, "url" | "namespace" | "branch" | "isDefault">,
   place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault">,
 ): boolean {
-  if (record.url !== place.url || record.namespace !== place.namespace) return false;
+  if (!isSameOrigin(record.url, place.url) || record.namespace !== place.namespace) return false;
   if (record.branch === place.branch) return true;
   // For the origin's HEAD, which wasn't known when the one was kept, or isn't now: no other branch is meant.
   return place.isDefault === true &&
     (record.branch === null || (place.branch === null && record.isDefault === true));
+}
+
+/** One directory has many names: a path, a link to it, `file://`. Of other urls each is an origin of its own. */
+function isSameOrigin(a: string, b: string): boolean {
+  if (a === b) return true;
+  const place = placeOfUrl(a);
+  return place !== null && place === placeOfUrl(b);
+}
+
+/** The directory that a url names, without links; null for what is none. */
+function placeOfUrl(url: string): string | null {
+  try {
+    const location = parseRemoteUrl(url, "/");
+    return location.kind === "file" ? withoutLinks(location.path) : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,14 +1,14 @@
 /** Hooks that say no: final, in their own words, never tried in a loop. */
 import assert from "node:assert/strict";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
-import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { onRef } from "./harness/faults.ts";
 import { checkLaws } from "./harness/laws.ts";
 import { allRefs, installHooks, logLines, makeOrigin, setHook, tipOf } from "./harness/origin.ts";
-import { scenario } from "./harness/scenario.ts";
+import { scenario, until } from "./harness/scenario.ts";
 import { overBoth } from "./harness/transports.ts";
 
 const WORDS = "not on a Friday: ask Maria (code 4711)";
@@ -191,6 +191,25 @@ done
     "post refs/weave/main/queue none",
     "updated refs/weave/main/queue",
   ]);
+});
+
+scenario("what a kill in a hook leaves of a push, the next push takes away", async () => {
+  const origin = makeOrigin();
+  const begun = join(tempDir(), "begun");
+  setHook(origin, "pre-receive", `[ -e ${begun} ] && exit 0; echo >${begun}; exec sleep 600\n`);
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  const killed = start(a, ["submit", "--no-wait"]);
+  await until("the hook to have begun", () => existsSync(begun));
+  const waiting = () =>
+    readdirSync(join(origin.dir, "objects")).filter((name) => name.startsWith("tmp_objdir-"));
+  assert.equal(waiting().length, 1);
+  killed.kill("SIGKILL");
+  await killed.done;
+  agentCommit(a, { "b.txt": "b\n" });
+  await runJson(a, ["submit", "--no-wait"]);
+  assert.deepEqual(waiting(), []);
+  assert.deepEqual(readdirSync(origin.dir).filter((name) => name.startsWith("agentq-life-")), []);
 });
 
 scenario("receive.denyCurrentBranch and append-only settings are honoured on disk", async () => {

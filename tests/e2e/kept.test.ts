@@ -1,8 +1,16 @@
 /** What this machine keeps or couldn't push: by whom it is delivered, as what, and what is said when it isn't. */
 import assert from "node:assert/strict";
-import { chmodSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join, relative } from "node:path";
-import { git } from "../helpers/git.ts";
+import { git, tempDir } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { makeOrigin } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
@@ -166,7 +174,7 @@ scenario("a commit that has a ticket is not kept beside it", async () => {
   assert.equal((await runJson(agent, ["status"])).unacked, 1);
 });
 
-for (const spelled of ["plain", "relative", "slash", "dot", "double"]) {
+for (const spelled of ["plain", "relative", "slash", "dot", "double", "file", "link"]) {
   scenario(`what is kept for a path is delivered however that is spelled: ${spelled}`, async () => {
     const origin = makeOrigin();
     const agent = makeAgent(origin);
@@ -176,14 +184,22 @@ for (const spelled of ["plain", "relative", "slash", "dot", "double"]) {
       relative: relative(agent.dir, path),
       slash: `${path}/`,
       dot: join(path, "..").concat("/./", path.split("/").at(-1)!),
+      file: `file://${path}`,
+      link: join(tempDir(), "link.git"),
       double: path.replace(/\/([^/]*)$/, "//$1"),
     }[spelled]!;
+    if (spelled === "link") symlinkSync(path, url);
     git(agent.dir, "remote", "set-url", "origin", url);
     agentCommit(agent, { "a.txt": "a\n" });
     const back = away(origin);
     await runJson(agent, ["submit", "--no-wait", "--offline"]);
     back();
     assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+    // By its other name it is the same queue, with the same ticket.
+    git(agent.dir, "remote", "set-url", "origin", path);
+    assert.equal((await runJson(agent, ["submit", "--no-wait"])).ticket, 0);
+    assert.equal((await runJson(agent, ["status"])).next, 0);
+    assert.equal((await runJson(agent, ["status"])).unacked, 1);
   });
 }
 

@@ -3,7 +3,7 @@
  * `git gc --prune=now` in the origin would take them for garbage. The text says whose it is, so that
  * the one of a process that was killed can be removed.
  */
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { isAgentqError } from "../../errors.ts";
 import { discard } from "../pack-store.ts";
 import { ownerLiveness, readLock } from "./ref-lock.ts";
@@ -29,6 +29,24 @@ export function releaseOrphans(packDirectory: string, lives: string): void {
 export const keepFiles = (packDirectory: string): string[] =>
   readdirSync(packDirectory).filter((name) => name.endsWith(".keep"))
     .map((name) => `${packDirectory}/${name}`);
+
+/** Removes what waited for the hooks of pushes whose process is proven gone: its `.keep` says whose it was. */
+export function discardOrphans(objectsDirectory: string, lives: string): void {
+  for (const directory of waiting(objectsDirectory)) {
+    const owners = keepFiles(`${directory}/pack`).map(readLock);
+    const isGone = (owner: ReturnType<typeof readLock>) =>
+      typeof owner === "object" && ownerLiveness(owner, lives) === "gone";
+    if (owners.length > 0 && owners.every(isGone)) {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Quarantines with packs in them. */
+const waiting = (objectsDirectory: string): string[] =>
+  readdirSync(objectsDirectory).filter((name) => name.startsWith("tmp_objdir-incoming-"))
+    .map((name) => `${objectsDirectory}/${name}`)
+    .filter((directory) => existsSync(`${directory}/pack`));
 
 /** True when a file of ours was gone: a `git gc --prune=now` clears away what it thinks is left over. */
 export const isVanished = (error: unknown) =>

@@ -6,8 +6,9 @@
  * it, or nobody could ever judge that; so a later push, in need of none of it, removes all there is of a dead
  * process, the sign last. The sign says where its locks are.
  */
+import { dirname } from "node:path";
 import { type EndedLife, endedLives, type Life } from "../../platform/life.ts";
-import { keepFiles, releaseOrphans } from "./keep.ts";
+import { discardOrphans, keepFiles, releaseOrphans } from "./keep.ts";
 import { breakStaleLock, readLock } from "./ref-lock.ts";
 
 /** A dead one's lock may be in the hands of another dead one. */
@@ -18,7 +19,10 @@ export function buryDead(commonDir: string, packDirectory: string, life: Life | 
   let dead: EndedLife[] = [];
   try {
     dead = endedLives(commonDir);
-    if (dead.length > 0) releaseOrphans(packDirectory, commonDir);
+    if (dead.length > 0) {
+      releaseOrphans(packDirectory, commonDir);
+      discardOrphans(dirname(packDirectory), commonDir);
+    }
     for (const ended of dead) {
       const held = ended.notes.filter(isLockPath).map((path) => `${commonDir}/${path}`)
         .filter((lock) => {
