@@ -30,7 +30,7 @@ import type { Repository } from "./repository.ts";
 import { sparseMatcher } from "./sparse.ts";
 import { isGitlinkMode, isSymlinkMode } from "./tree.ts";
 import { expandTree, type TreeLeaf } from "./tree-leaves.ts";
-import type { Oid } from "./types.ts";
+import type { ObjectReader, Oid } from "./types.ts";
 import { openWorkTree, parentOf, type WorkTree } from "./work-tree.ts";
 import {
   leafFiles,
@@ -88,8 +88,8 @@ export async function checkoutTree(
   const lock = lockIndex(indexPath);
   try {
     const old = options.distrust
-      ? { ...readOrEmpty(indexPath), timestamp: null }
-      : readOrEmpty(indexPath);
+      ? { ...readOrEmpty(indexPath, objects), timestamp: null }
+      : readOrEmpty(indexPath, objects);
     const settings = workTreeSettings(repository.config);
     const ignoreCase = options.ignoreCase ??
       (settings.ignoreCase || fs.existsSync(join(root, ".GIT")));
@@ -200,11 +200,11 @@ async function writePlainFiles(
 }
 
 /** A torn index says nothing about any file. One that can't be read for another reason is an error. */
-function readOrEmpty(path: string): IndexFile {
+function readOrEmpty(path: string, objects: ObjectReader): IndexFile {
   try {
-    return readIndex(path);
+    return readIndex(path, objects);
   } catch (error) {
-    if (!isAgentqError(error, "index-corrupt", "index-unsupported")) throw error;
+    if (!isAgentqError(error, "index-corrupt", "index-unsupported", "object-missing")) throw error;
     return { entries: [], cacheTree: null, timestamp: null };
   }
 }

@@ -2,14 +2,13 @@
 import fs from "node:fs";
 import { join } from "node:path";
 import { exactly, isOid, isText, listOf, optional, shape, textLike } from "../platform/shapes.ts";
-import { newEntry } from "./checkout-plan.ts";
-import { UNKNOWN_STAT } from "./file-stat.ts";
 import { type FileWriter, undoChanges } from "./in-progress-apply.ts";
 import { planMerge } from "./in-progress-plan.ts";
 import { lockIndex, readIndex } from "./index-file.ts";
 import { writeMergeState, writeSynced } from "./merge-state.ts";
 import { operationInProgress } from "./operation.ts";
 import type { Repository } from "./repository.ts";
+import { withPresent } from "./sparse-index.ts";
 import { sparseMatcher } from "./sparse.ts";
 import { headTree } from "./status.ts";
 import { expandTree, type TreeLeaf } from "./tree-leaves.ts";
@@ -109,7 +108,7 @@ export function recoverMerge(
   const lock = lockIndex(join(gitDir, "index"), repository);
   try {
     if (operationInProgress(repository) !== null) return result("finished");
-    const index = readIndex(join(gitDir, "index"));
+    const index = readIndex(join(gitDir, "index"), objects);
     const head = expandTree(objects, headTree(repository));
     const merged = expandTree(objects, journal.tree);
     if (!sameLeaves(index.entries, head.leaves)) {
@@ -118,8 +117,16 @@ export function recoverMerge(
       writeMergeState(gitDir, repository.config, journal);
       return result("finished");
     }
-    const entries = head.leaves.map((leaf) => newEntry(leaf, UNKNOWN_STAT));
-    const plan = planMerge(entries, merged.leaves, [], sparseMatcher(repository));
+    // Which files there were outside a sparse checkout isn't known any more: those that are there, but for
+    // conflicts, which are written wherever they are.
+    const conflicts = new Set(journal.conflicts);
+    const sparse = repository.config.getBoolean("core.sparseCheckout");
+    const present = withPresent(index, sparse ? openWorkTree(workTree) : null);
+    const entries = present.entries.map((entry, i) =>
+      conflicts.has(entry.path) ? index.entries[i]! : entry
+    );
+    const stages = journal.conflicts.map((path) => ({ path }));
+    const plan = planMerge(entries, merged.leaves, stages, sparseMatcher(repository));
     const writers = makeWriters(repository, workTree, journal.nonce, head.leaves, merged.leaves);
     const paths = undoChanges(writers.before, writers.after, plan.changes);
     return result(paths.length === 0 ? "undone" : "mixed", paths);

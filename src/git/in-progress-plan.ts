@@ -25,7 +25,7 @@ export interface FileChange {
 
 export interface MergePlan {
   readonly changes: readonly FileChange[];
-  /** Paths that the merge changes outside the sparse checkout, where no file is written. */
+  /** Paths outside the sparse checkout that change, where no file is written and none is left. */
   readonly outside: ReadonlySet<string>;
 }
 
@@ -36,18 +36,25 @@ export interface MergePlan {
 export function planMerge(
   old: readonly IndexEntry[],
   merged: readonly TreeLeaf[],
-  stages: readonly UnmergedEntry[],
+  stages: readonly Pick<UnmergedEntry, "path">[],
   belongs: SparseMatcher | null,
 ): MergePlan {
   const unmerged = new Set(stages.map(({ path }) => path));
   const changes: FileChange[] = [];
   const outside = new Set<string>();
+  const strays = (before: IndexEntry | null, path: string) =>
+    before !== null && belongs !== null && !isGitlinkMode(before.mode) && !unmerged.has(path) &&
+    !before.skipWorktree && !belongs(path);
   const add = (path: string, before: IndexEntry | null, after: TreeLeaf | null) => {
     // A conflict is written out wherever it is, as git does.
     const skipped = !unmerged.has(path) &&
       (before === null ? belongs !== null && !belongs(path) : before.skipWorktree);
     if (skipped) outside.add(path);
-    else changes.push({ path, before, after });
+    else if (after !== null && strays(before, path)) {
+      // Nor does git leave a file there that doesn't belong: the index goes on without it.
+      outside.add(path);
+      changes.push({ path, before, after: null });
+    } else changes.push({ path, before, after });
   };
   let i = 0;
   let j = 0;
@@ -63,7 +70,8 @@ export function planMerge(
     } else {
       const same = before.oid === after.oid && before.mode === after.mode;
       // An unmerged path outside the sparse checkout has to be there to be resolved.
-      if (!same || (before.skipWorktree && unmerged.has(before.path))) {
+      const moves = before.skipWorktree ? unmerged.has(before.path) : strays(before, before.path);
+      if (!same || moves) {
         add(before.path, before, after);
       }
       i++;

@@ -33,6 +33,7 @@ import { unsafeName, unsafePathError } from "./path-safety.ts";
 import { quotePath } from "./path-quote.ts";
 import type { GitConfig } from "./config.ts";
 import type { Repository } from "./repository.ts";
+import { withPresent } from "./sparse-index.ts";
 import { sparseMatcher } from "./sparse.ts";
 import { fileComparison, uncommittedChanges } from "./status.ts";
 import { isGitlinkMode, isSymlinkMode } from "./tree.ts";
@@ -40,6 +41,7 @@ import { storeTree } from "./tree-store.ts";
 import { type ExpandedTree, expandTree, type TreeLeaf } from "./tree-leaves.ts";
 import type { ObjectReader, Oid } from "./types.ts";
 import { conversionFor } from "./eol.ts";
+import { openWorkTree } from "./work-tree.ts";
 
 /** The part of a merge's result that is needed here; paths are byte strings. */
 export interface UnfinishedMerge {
@@ -147,7 +149,10 @@ async function leave(
     }
 
     const source = options.objects ?? repository.objects;
-    const index = readIndex(join(gitDir, "index"));
+    const index = withPresent(
+      readIndex(join(gitDir, "index"), repository.objects),
+      config.getBoolean("core.sparseCheckout") ? openWorkTree(workTree) : null,
+    );
     const merged = expandMerged(source, merge.tree, index);
     const plan = planMerge(index.entries, merged.leaves, merge.stages, sparseMatcher(repository));
     const context = fileComparison(repository, workTree, index);

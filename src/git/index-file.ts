@@ -9,8 +9,9 @@
  * the disk unless asked: an index that a power cut tore fails its checksum, and every file it speaks of
  * can be read again.
  */
+import type { Buffer } from "node:buffer";
 import fs, { constants } from "node:fs";
-import { relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { AgentqError } from "../errors.ts";
 import { errnoOf, ioError } from "../platform/durable.ts";
 import { showLife } from "../platform/life.ts";
@@ -24,7 +25,10 @@ import {
   releaseLock,
 } from "./file/ref-lock.ts";
 import { buryDead } from "./file/orphans.ts";
-import { compareEntries, type IndexContent, parseIndex, serializeIndex } from "./index-format.ts";
+import { compareEntries, type IndexContent, parseIndex } from "./index-format.ts";
+import { serializeIndex } from "./index-write.ts";
+import { expandIndex } from "./sparse-index.ts";
+import type { ObjectReader } from "./types.ts";
 
 export interface IndexFile extends IndexContent {
   /** The index's own mtime, against which entries are racy; null when there is no index. */
@@ -34,10 +38,19 @@ export interface IndexFile extends IndexContent {
 const EMPTY: IndexFile = { entries: [], cacheTree: null, timestamp: null };
 
 /**
- * Reads an index; one that doesn't exist is empty.
+ * Reads an index; one that doesn't exist is empty. Every entry is a file, also where the index is sparse: then
+ * `objects` must have the trees of the directories outside.
+ * @throws `index-corrupt`, `index-unsupported`, `io-error`, `object-missing`
+ */
+export function readIndex(path: string, objects: ObjectReader): IndexFile {
+  return expandIndex(objects, readSparseIndex(path));
+}
+
+/**
+ * The same, with whole directories left as single entries where the index is sparse.
  * @throws `index-corrupt`, `index-unsupported`, `io-error`
  */
-export function readIndex(path: string): IndexFile {
+export function readSparseIndex(path: string): IndexFile {
   let fd: number;
   try {
     fd = fs.openSync(path, constants.O_RDONLY);
@@ -48,11 +61,22 @@ export function readIndex(path: string): IndexFile {
   try {
     const stat = fs.fstatSync(fd, { bigint: true });
     const data = fs.readFileSync(fd);
-    return { ...parseIndex(data, path), timestamp: timestampOf(stat) };
+    // A split index marks what was racy in the shared file, so that one time tells for both.
+    const shared = (checksum: string) => readOr(join(dirname(path), `sharedindex.${checksum}`));
+    return { ...parseIndex(data, path, shared), timestamp: timestampOf(stat) };
   } catch (error) {
     throw ioError("read", path, error);
   } finally {
     fs.closeSync(fd);
+  }
+}
+
+function readOr(path: string): Buffer | null {
+  try {
+    return fs.readFileSync(path);
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return null;
+    throw ioError("read", path, error);
   }
 }
 

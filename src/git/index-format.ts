@@ -1,17 +1,22 @@
 /**
- * The bytes of git's index file: versions 2, 3 and 4 read, 2 and 3 written.
+ * The bytes of git's index file: versions 2, 3 and 4 read (written are 2 and 3, by index-write.ts).
  *
  *   "DIRC" version count │ entries, sorted by path and stage │ extensions │ SHA-1 of all before
  *
  * Of the extensions, TREE (which trees the entries amount to) is read and written. Those that only
  * make git faster (UNTR, FSMN, EOIE, IEOT, REUC …) are passed over, and dropped by a rewrite, which
- * costs git time and nothing else. Those that change what the entries mean are refused by name.
+ * costs git time and nothing else. Two change what the entries mean, and are read, never written:
+ *
+ *   link   most entries are in another file, which never changes (split-index.ts)
+ *   sdir   a directory outside the sparse checkout may be one entry, `dir/` (sparse-index.ts)
  */
 import { Buffer } from "node:buffer";
 import { AgentqError } from "../errors.ts";
 import { createHash } from "../platform/hash.ts";
-import { type CacheTree, parseCacheTree, serializeCacheTree } from "./cache-tree.ts";
+import { type CacheTree, parseCacheTree } from "./cache-tree.ts";
 import type { StatData } from "./file-stat.ts";
+import { type IndexLink, joinSplit, parseLink } from "./split-index.ts";
+import { MODE } from "./tree.ts";
 import type { Oid } from "./types.ts";
 
 export interface IndexEntry {
@@ -34,24 +39,89 @@ export interface IndexContent {
   readonly entries: readonly IndexEntry[];
   /** The trees that the entries amount to, as far as they are known. */
   readonly cacheTree: CacheTree | null;
+  /**
+   * True when directories may be single entries: of mode {@link MODE}.tree, with a path that ends in `/`.
+   * Such an index can't be written before it is expanded (sparse-index.ts).
+   */
+  readonly sparse?: boolean;
 }
 
-const ENTRY_FIXED = 62;
-const ASSUME_VALID = 0x8000;
-const EXTENDED = 0x4000;
-const SKIP_WORKTREE = 0x4000;
-const INTENT_TO_ADD = 0x2000;
+/** One file's part of an index, as it stands there. */
+interface IndexPart {
+  readonly entries: readonly IndexEntry[];
+  /** The body of the TREE extension. */
+  readonly trees: Buffer | null;
+  readonly link: IndexLink | null;
+  readonly sparse: boolean;
+}
 
-/** Extensions git must understand begin with a small letter; these are the ones that exist. */
-const REFUSED: Record<string, string> = {
-  link: "a split index (run git update-index --no-split-index)",
-  sdir: "a sparse index (run git sparse-checkout reapply --no-sparse-index)",
-};
+export const ENTRY_FIXED = 62;
+export const ASSUME_VALID = 0x8000;
+export const EXTENDED = 0x4000;
+export const SKIP_WORKTREE = 0x4000;
+export const INTENT_TO_ADD = 0x2000;
 
-/** Parses the whole file. `file` names it in errors. @throws `index-corrupt`, `index-unsupported` */
-export function parseIndex(data: Buffer, file: string): IndexContent {
+/** Makes the error that says what is wrong with a file. */
+type Corrupt = (what: string) => AgentqError;
+
+/**
+ * Parses the whole file. `file` names it in errors.
+ * @param shared the bytes of the file that a split index builds on, by its checksum; null when there is none
+ * @throws `index-corrupt`, `index-unsupported`
+ */
+export function parseIndex(
+  data: Buffer,
+  file: string,
+  shared: (checksum: Oid) => Buffer | null = () => null,
+): IndexContent {
   const corrupt = (what: string) =>
     new AgentqError("index-corrupt", `The index ${file} ${what}.`, { details: { path: file } });
+  const own = parsePart(data, file, corrupt);
+  let { entries, sparse } = own;
+  if (own.link !== null) {
+    const { checksum } = own.link;
+    const base = shared(checksum);
+    if (base === null) throw corrupt(`needs the file sharedindex.${checksum}, which is not there`);
+    if (base.length < 32 || base.toString("hex", base.length - 20) !== checksum) {
+      throw corrupt(`needs the file sharedindex.${checksum}, which holds something else`);
+    }
+    const below = parsePart(
+      base,
+      file,
+      (what) => corrupt(`needs sharedindex.${checksum}, which ${what}`),
+    );
+    if (below.link !== null) throw corrupt("builds on an index that is split itself");
+    entries = joinSplit(below.entries, entries, own.link, corrupt);
+    sparse ||= below.sparse;
+  }
+  checkEntries(entries, sparse, corrupt);
+  const cacheTree = own.trees && parseCacheTree(own.trees, entries.length);
+  return { entries, cacheTree, ...(sparse && { sparse }) };
+}
+
+/** Sorted, none twice, and a directory only where one may be. */
+function checkEntries(entries: readonly IndexEntry[], sparse: boolean, corrupt: Corrupt): void {
+  let previous: IndexEntry | null = null;
+  for (const entry of entries) {
+    const { path, stage } = entry;
+    const disordered = path === "" || previous !== null &&
+        (path < previous.path ||
+          path === previous.path && (stage <= previous.stage || previous.stage === 0));
+    if (disordered) throw corrupt("has entries out of order");
+    if ((entry.mode === MODE.tree) !== path.endsWith("/")) {
+      throw corrupt("has a directory's entry that looks like a file's");
+    }
+    if (entry.mode === MODE.tree && (!sparse || stage !== 0 || /^\/|\/\//.test(path))) {
+      throw corrupt("has a directory's entry where none may be");
+    }
+    if (previous?.mode === MODE.tree && path.startsWith(previous.path)) {
+      throw corrupt("has a directory's entry and others below it");
+    }
+    previous = entry;
+  }
+}
+
+function parsePart(data: Buffer, file: string, corrupt: Corrupt): IndexPart {
   if (data.length < 32 || data.toString("latin1", 0, 4) !== "DIRC") {
     throw corrupt("is not an index file");
   }
@@ -74,9 +144,6 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
   const entries: IndexEntry[] = new Array(count);
   let at = 12;
   let previous = "";
-  let previousStage = 0;
-  // Told only after the extensions: the entries of a split index have reasons to look odd.
-  let disordered = false;
   for (let i = 0; i < count; i++) {
     if (at + ENTRY_FIXED + 1 > end) throw corrupt("is cut off");
     const flags = data.readUInt16BE(at + 60);
@@ -103,12 +170,6 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
     if (nul < 0 || nul >= end) throw corrupt("is cut off");
     const path = kept + data.toString("latin1", name, nul);
     const stage = (flags >> 12 & 3) as 0 | 1 | 2 | 3;
-    if (
-      path === "" || path < previous ||
-      (path === previous && i > 0 && (stage <= previousStage || previousStage === 0))
-    ) {
-      disordered = true;
-    }
     entries[i] = {
       path,
       stage,
@@ -120,31 +181,32 @@ export function parseIndex(data: Buffer, file: string): IndexContent {
       intentToAdd: (extended & INTENT_TO_ADD) !== 0,
     };
     previous = path;
-    previousStage = stage;
     // Before version 4 one to eight NULs bring the entry's length to a multiple of eight.
     at = version === 4 ? nul + 1 : at + ((nul - at + 8) & ~7);
   }
 
-  let cacheTree: CacheTree | null = null;
+  let trees: Buffer | null = null;
+  let link: IndexLink | null = null;
+  let sparse = false;
   while (at < end) {
     if (at + 8 > end) throw corrupt("is cut off");
     const signature = data.toString("latin1", at, at + 4);
     const size = data.readUInt32BE(at + 4);
-    const body = at + 8;
-    if (body + size > end) throw corrupt("is cut off");
-    if (signature === "TREE") cacheTree = parseCacheTree(data.subarray(body, body + size), count);
+    if (at + 8 + size > end) throw corrupt("is cut off");
+    const body = data.subarray(at + 8, at + 8 + size);
+    if (signature === "TREE") trees = body;
+    else if (signature === "link") link = parseLink(body, corrupt);
+    else if (signature === "sdir") sparse = true;
     else if (!/^[A-Z]/.test(signature)) {
-      const what = Object.hasOwn(REFUSED, signature)
-        ? REFUSED[signature]
-        : `the unknown extension ${JSON.stringify(signature)}`;
-      throw new AgentqError("index-unsupported", `The index ${file} is ${what}.`, {
+      // git must understand those that begin with a small letter.
+      const what = `the unknown extension ${JSON.stringify(signature)}`;
+      throw new AgentqError("index-unsupported", `The index ${file} has ${what}.`, {
         details: { path: file, extension: signature },
       });
     }
-    at = body + size;
+    at += 8 + size;
   }
-  if (disordered) throw corrupt("has entries out of order");
-  return { entries, cacheTree };
+  return { entries, trees, link, sparse };
 }
 
 function readStat(data: Buffer, at: number): StatData {
@@ -171,68 +233,6 @@ function readVarint(data: Buffer, at: number, end: number): { value: number; end
     if ((byte & 128) === 0) return { value, end: at };
   }
   return null;
-}
-
-/** The bytes of an index with these entries, which must be sorted by {@link compareEntries}. */
-export function serializeIndex(content: IndexContent): Buffer {
-  const { entries, cacheTree } = content;
-  const extension = cacheTree === null ? null : serializeCacheTree(cacheTree);
-  let version = 2;
-  let size = 12 + 20 + (extension === null ? 0 : 8 + extension.length);
-  for (const entry of entries) {
-    const isExtended = entry.skipWorktree || entry.intentToAdd;
-    if (isExtended) version = 3;
-    size += entrySize(entry.path.length, isExtended);
-  }
-  const data = Buffer.alloc(size);
-  data.write("DIRC", 0, "latin1");
-  data.writeUInt32BE(version, 4);
-  data.writeUInt32BE(entries.length, 8);
-  let at = 12;
-  for (const entry of entries) at = writeEntry(data, at, entry);
-  if (extension !== null) {
-    data.write("TREE", at, "latin1");
-    data.writeUInt32BE(extension.length, at + 4);
-    extension.copy(data, at + 8);
-    at += 8 + extension.length;
-  }
-  createHash("sha1").update(data.subarray(0, at)).digest().copy(data, at);
-  return data;
-}
-
-function entrySize(pathLength: number, extended: boolean): number {
-  return (ENTRY_FIXED + (extended ? 2 : 0) + pathLength + 8) & ~7;
-}
-
-function writeEntry(data: Buffer, at: number, entry: IndexEntry): number {
-  const { stat } = entry;
-  const extended = entry.skipWorktree || entry.intentToAdd;
-  data.writeUInt32BE(stat.ctimeSec, at);
-  data.writeUInt32BE(stat.ctimeNsec, at + 4);
-  data.writeUInt32BE(stat.mtimeSec, at + 8);
-  data.writeUInt32BE(stat.mtimeNsec, at + 12);
-  data.writeUInt32BE(stat.dev, at + 16);
-  data.writeUInt32BE(stat.ino, at + 20);
-  data.writeUInt32BE(entry.mode, at + 24);
-  data.writeUInt32BE(stat.uid, at + 28);
-  data.writeUInt32BE(stat.gid, at + 32);
-  data.writeUInt32BE(stat.size, at + 36);
-  data.write(entry.oid, at + 40, 20, "hex");
-  data.writeUInt16BE(
-    (entry.assumeValid ? ASSUME_VALID : 0) | (extended ? EXTENDED : 0) | entry.stage << 12 |
-      Math.min(entry.path.length, 0xfff),
-    at + 60,
-  );
-  let name = at + ENTRY_FIXED;
-  if (extended) {
-    data.writeUInt16BE(
-      (entry.skipWorktree ? SKIP_WORKTREE : 0) | (entry.intentToAdd ? INTENT_TO_ADD : 0),
-      name,
-    );
-    name += 2;
-  }
-  data.write(entry.path, name, "latin1");
-  return at + entrySize(entry.path.length, extended);
 }
 
 /** The index's order: path bytes, then stage. */

@@ -4,16 +4,18 @@
  *   HEAD's tree ──staged?──▶ index ──modified?──▶ files        untracked files don't count
  *
  * Costs a stat a file; a file is read only when its stat doesn't prove it unchanged. The first
- * comparison costs nothing where the index's TREE extension names HEAD's tree.
+ * comparison costs nothing where the index's TREE extension names HEAD's tree. A sparse index is expanded
+ * where it differs from HEAD, or has files where none should be, and nowhere else.
  */
 import { join } from "node:path";
 import { AgentqError } from "../errors.ts";
 import type { AttributeLookup } from "./attributes.ts";
 import { parseCommit } from "./commit.ts";
 import { compareFile, type FileComparison } from "./file-compare.ts";
-import { type IndexFile, readIndex } from "./index-file.ts";
+import { type IndexFile, readSparseIndex } from "./index-file.ts";
 import type { IndexEntry } from "./index-format.ts";
 import type { Repository } from "./repository.ts";
+import { expandIndex, isDirectoryEntry } from "./sparse-index.ts";
 import { expandTree } from "./tree-leaves.ts";
 import { EMPTY_TREE, type Oid } from "./types.ts";
 import { openWorkTree } from "./work-tree.ts";
@@ -57,7 +59,7 @@ export function uncommittedChanges(repository: Repository, options: StatusOption
     throw new AgentqError("not-a-repository", `${repository.gitDir} has no work tree.`);
   }
   const limit = options.limit ?? Infinity;
-  const index = readIndex(join(repository.gitDir, "index"));
+  const index = readSparseIndex(join(repository.gitDir, "index"));
   const changes: Change[] = [];
   for (const change of stagedChanges(repository, index)) {
     if (changes.length >= limit) return changes;
@@ -78,11 +80,20 @@ export function headTree(repository: Repository): Oid {
 
 function* stagedChanges(repository: Repository, index: IndexFile): Generator<Change> {
   const tree = headTree(repository);
-  const { cacheTree, entries } = index;
-  if (cacheTree?.oid === tree && cacheTree.entryCount === entries.length) return;
-  const { leaves } = tree === EMPTY_TREE
-    ? { leaves: [] }
-    : expandTree(repository.objects, tree, { known: index });
+  const { objects } = repository;
+  const { cacheTree } = index;
+  if (cacheTree?.oid === tree && cacheTree.entryCount === index.entries.length) return;
+  const whole = new Map(
+    index.sparse ? index.entries.filter(isDirectoryEntry).map(({ path, oid }) => [path, oid]) : [],
+  );
+  const { leaves } = tree === EMPTY_TREE ? { leaves: [] } : expandTree(objects, tree, {
+    known: index,
+    keep: (path, oid) => whole.get(path) === oid,
+  });
+  const alike = new Set(
+    index.sparse ? leaves.filter(isDirectoryEntry).map(({ path }) => path) : [],
+  );
+  const { entries } = expandIndex(objects, index, ({ path }) => !alike.has(path));
   let i = 0;
   let j = 0;
   while (i < entries.length || j < leaves.length) {
@@ -108,12 +119,20 @@ function* stagedChanges(repository: Repository, index: IndexFile): Generator<Cha
 function* unstagedChanges(
   repository: Repository,
   workTree: string,
-  index: IndexFile,
+  collapsed: IndexFile,
 ): Generator<Change> {
-  const context = fileComparison(repository, workTree, index);
   const sparse = repository.config.getBoolean("core.sparseCheckout") ?? false;
+  const files = openWorkTree(workTree);
+  const index = expandIndex(
+    repository.objects,
+    collapsed,
+    ({ path }) => sparse && files.lstat(path.slice(0, -1)) !== null,
+  );
+  const context = fileComparison(repository, workTree, index);
   for (const entry of index.entries) {
-    if (entry.stage > 0 || entry.intentToAdd || entry.assumeValid) continue;
+    if (isDirectoryEntry(entry) || entry.stage > 0 || entry.intentToAdd || entry.assumeValid) {
+      continue;
+    }
     // git takes a file that is there for part of the sparse checkout, whatever the index says.
     if (entry.skipWorktree && !(sparse && context.files.lstat(entry.path) !== null)) continue;
     const { state } = compareFile(context, entry);

@@ -29,6 +29,11 @@ export interface ExpandOptions {
   known?: { readonly entries: readonly IndexEntry[]; readonly cacheTree: CacheTree | null };
   /** Called for each name that was read, before anything is returned; throws to refuse the tree. */
   check?: (path: string, name: string, mode: number) => void;
+  /**
+   * Directories (`dir/`) that are to stay whole, as one leaf of mode 040000, and whose trees are not read.
+   * Asked for each directory that isn't taken from `known`.
+   */
+  keep?: (path: string, oid: Oid) => boolean;
 }
 
 /** No file system holds paths this deep, and the stack has an end. */
@@ -44,7 +49,7 @@ export function expandTree(
   options: ExpandOptions = {},
 ): ExpandedTree {
   const leaves: TreeLeaf[] = [];
-  const { check, known } = options;
+  const { check, known, keep } = options;
 
   const expand = (oid: Oid, name: string, prefix: string, old: CacheTree | null): CacheTree => {
     const start = leaves.length;
@@ -61,7 +66,10 @@ export function expandTree(
       if (names.has(entry.path)) throw corrupt("is there twice", tree, path);
       names.add(entry.path);
       check?.(path, entry.path, entry.mode);
-      if (isTreeMode(entry.mode)) {
+      if (isTreeMode(entry.mode) && keep?.(path + "/", entry.oid)) {
+        leaves.push({ path: path + "/", mode: MODE.tree, oid: entry.oid });
+        children.push({ name: entry.path, entryCount: 1, oid: entry.oid, children: [] });
+      } else if (isTreeMode(entry.mode)) {
         const below = old?.children.find((child) => child.name === entry.path) ?? null;
         children.push(expand(entry.oid, entry.path, path + "/", below));
       } else leaves.push({ path, mode: canonicalMode(entry.mode), oid: entry.oid });

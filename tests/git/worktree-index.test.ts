@@ -6,8 +6,9 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { isAgentqError } from "../../src/errors.ts";
-import { lockIndex, readIndex } from "../../src/git/index-file.ts";
-import { type IndexEntry, parseIndex, serializeIndex } from "../../src/git/index-format.ts";
+import { lockIndex, readSparseIndex } from "../../src/git/index-file.ts";
+import { type IndexEntry, parseIndex } from "../../src/git/index-format.ts";
+import { serializeIndex } from "../../src/git/index-write.ts";
 import { UNKNOWN_STAT } from "../../src/git/file-stat.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
 
@@ -40,12 +41,12 @@ function repoWithEverything(): string {
   return repo;
 }
 
-describe("readIndex()", () => {
+describe("readSparseIndex()", () => {
   test("reads versions 2, 3 and 4 as git ls-files does", () => {
     for (const version of ["2", "3", "4"]) {
       const repo = repoWithEverything();
       git(repo, "update-index", "--index-version", version);
-      const index = readIndex(join(repo, ".git/index"));
+      const index = readSparseIndex(join(repo, ".git/index"));
       assert.equal(
         describeEntries(index.entries),
         Buffer.from(git(repo, "-c", "core.quotePath=false", "ls-files", "--stage", "-v")).toString(
@@ -62,7 +63,7 @@ describe("readIndex()", () => {
   test("reads the stat data that git wrote", () => {
     const repo = makeRepo();
     commit(repo, "one", { "f": "content\n" });
-    const { stat } = readIndex(join(repo, ".git/index")).entries[0]!;
+    const { stat } = readSparseIndex(join(repo, ".git/index")).entries[0]!;
     const real = statSync(join(repo, "f"), { bigint: true });
     assert.equal(stat.size, 8);
     assert.equal(stat.mtimeSec, Number(real.mtimeNs / 1_000_000_000n));
@@ -82,7 +83,7 @@ describe("readIndex()", () => {
     git(repo, "rm", "-q", "gone");
     commit(repo, "ours", { f: "3\n" });
     assert.equal(tryGit(repo, ["merge", "other"]).status, 1);
-    const index = readIndex(join(repo, ".git/index"));
+    const index = readSparseIndex(join(repo, ".git/index"));
     assert.equal(
       index.entries.map((e) => `${e.path}:${e.stage}`).join(" "),
       "f:1 f:2 f:3 gone:1 gone:3",
@@ -96,39 +97,20 @@ describe("readIndex()", () => {
     git(repo, "update-index", "--untracked-cache", "--force-write-index");
     git(repo, "status");
     assert.match(readFileSync(join(repo, ".git/index"), "latin1"), /UNTR/);
-    assert.equal(readIndex(join(repo, ".git/index")).entries.length, 9);
+    assert.equal(readSparseIndex(join(repo, ".git/index")).entries.length, 9);
   });
 
   test("knows the trees that the TREE extension tells", () => {
     const repo = makeRepo();
     commit(repo, "one", { "a/b/c": "1", "a/d": "2", "e": "3" });
-    const { cacheTree } = readIndex(join(repo, ".git/index"));
+    const { cacheTree } = readSparseIndex(join(repo, ".git/index"));
     assert.equal(cacheTree?.oid, git(repo, "rev-parse", "HEAD^{tree}"));
     assert.equal(cacheTree?.entryCount, 3);
     assert.equal(cacheTree?.children[0]?.children[0]?.oid, git(repo, "rev-parse", "HEAD:a/b"));
   });
 
   test("is empty where there is no index", () => {
-    assert.deepEqual(readIndex(join(tempDir(), "index")).entries, []);
-  });
-
-  test("refuses a split index and a sparse index by name", () => {
-    const repo = makeRepo();
-    commit(repo, "one", { "a/b": "1", "c/d": "2" });
-    git(repo, "update-index", "--split-index");
-    assert.throws(
-      () => readIndex(join(repo, ".git/index")),
-      (error: Error) =>
-        isAgentqError(error, "index-unsupported") && /split index/.test(error.message),
-    );
-    git(repo, "update-index", "--no-split-index");
-    assert.equal(readIndex(join(repo, ".git/index")).entries.length, 2);
-    git(repo, "sparse-checkout", "set", "--cone", "--sparse-index", "a");
-    assert.throws(
-      () => readIndex(join(repo, ".git/index")),
-      (error: Error) =>
-        isAgentqError(error, "index-unsupported") && /sparse index/.test(error.message),
-    );
+    assert.deepEqual(readSparseIndex(join(tempDir(), "index")).entries, []);
   });
 
   test("refuses a changed byte anywhere, and accepts an index without checksum", () => {
@@ -185,11 +167,11 @@ describe("lockIndex()", () => {
   test("writes what git reads back as the same, with its trees", () => {
     const repo = repoWithEverything();
     const before = git(repo, "ls-files", "--stage", "-v", "--debug");
-    const index = readIndex(join(repo, ".git/index"));
+    const index = readSparseIndex(join(repo, ".git/index"));
     const lock = lockIndex(join(repo, ".git/index"));
     lock.commit(index);
     assert.equal(git(repo, "ls-files", "--stage", "-v", "--debug"), before);
-    assert.deepEqual(readIndex(join(repo, ".git/index")).cacheTree, index.cacheTree);
+    assert.deepEqual(readSparseIndex(join(repo, ".git/index")).cacheTree, index.cacheTree);
     git(repo, "fsck", "--strict");
   });
 
@@ -223,7 +205,7 @@ describe("lockIndex()", () => {
             intentToAdd: false,
           }));
           lockIndex(join(repo, ".git/index")).commit({ entries, cacheTree: null });
-          const read = readIndex(join(repo, ".git/index"));
+          const read = readSparseIndex(join(repo, ".git/index"));
           assert.equal(describeEntries(read.entries), git(repo, "ls-files", "--stage", "-v"));
           assert.equal(read.entries.length, drafts.length);
         },

@@ -17,6 +17,7 @@ import { Buffer } from "node:buffer";
 import { join } from "node:path";
 import process from "node:process";
 import fc from "fast-check";
+import { type AgentqError, isAgentqError } from "../../src/errors.ts";
 import {
   leaveMergeInProgress,
   type LeaveOutcome,
@@ -131,6 +132,26 @@ function branches(
   commit(repo, "ours");
   return repo;
 }
+
+/** Changes of every kind below `out`, for a sparse checkout of `in`. */
+const outsiders = () =>
+  branches(
+    {
+      "out/clean": "1\n",
+      "out/conflict": "1\n",
+      "out/gone": "1\n",
+      "more/deep/kept": "1\n",
+      "in/f": "1\n",
+    },
+    (r) => write(r, "out/conflict", "2\n"),
+    (r) => {
+      write(r, "out/conflict", "3\n");
+      write(r, "out/clean", "3\n");
+      write(r, "out/new", "3\n");
+      write(r, "in/f", "3\n");
+      rmSync(join(r, "out/gone"));
+    },
+  );
 
 const conflicting = () =>
   branches({ "f": "1\n2\n3\n", "gone": "x\n" }, (r) => write(r, "f", "1\nours\n3\n"), (r) => {
@@ -287,18 +308,89 @@ describe("leaveMergeInProgress()", () => {
   });
 
   test("writes conflicts, and nothing else, outside a sparse checkout", slow, async () => {
-    const repo = branches(
-      { "out/clean": "1\n", "out/conflict": "1\n", "in/f": "1\n" },
-      (r) => write(r, "out/conflict", "2\n"),
-      (r) => {
-        write(r, "out/conflict", "3\n");
-        write(r, "out/clean", "3\n");
-        write(r, "out/new", "3\n");
-        write(r, "in/f", "3\n");
-      },
-    );
+    const repo = outsiders();
     git(repo, "sparse-checkout", "set", "--cone", "in");
     await agree(repo);
+  });
+
+  test(
+    "does the same where the index is sparse, and git goes on with what it finds",
+    slow,
+    async () => {
+      for (const outside of [[], ["out/clean"], ["out/gone", "more/deep/kept"]]) {
+        const repo = outsiders();
+        git(repo, "sparse-checkout", "set", "--cone", "--sparse-index", "in");
+        for (const path of outside) write(repo, path, "1\n");
+        const before = git(repo, "ls-files", "-s");
+        const { ours } = await agree(repo);
+        assert.match(git(ours, "ls-files", "-t"), /^S out\/new$/m);
+        const resolved = join(tempDir(), "resolved");
+        cpSync(ours, resolved, { recursive: true });
+        tryGit(resolved, ["update-index", "-q", "--refresh"]);
+
+        git(ours, "merge", "--abort");
+        assert.equal(git(ours, "ls-files", "-s"), before);
+        assert.equal(git(ours, "status", "--porcelain"), "");
+        git(ours, "sparse-checkout", "reapply");
+        assert.match(git(ours, "ls-files", "--sparse"), /^more\/$/m);
+
+        write(resolved, "out/conflict", "both\n");
+        git(resolved, "add", "--sparse", "out/conflict");
+        git(resolved, "commit", "-q", "--no-edit");
+        git(resolved, "sparse-checkout", "reapply");
+        assert.match(git(resolved, "ls-files", "--sparse"), /^more\/$/m);
+        assert.equal(git(resolved, "status", "--porcelain"), "");
+        git(resolved, "fsck", "--strict");
+        assert.equal(
+          git(resolved, "ls-tree", "-r", "--name-only", "HEAD"),
+          "in/f\nmore/deep/kept\nout/clean\nout/conflict\nout/new\nuntouched/file",
+        );
+        assert.equal(git(resolved, "show", "HEAD:out/clean"), "3");
+        git(resolved, "sparse-checkout", "disable");
+        assert.equal(readFileSync(join(resolved, "more/deep/kept"), "utf8"), "1\n");
+        assert.equal(git(resolved, "status", "--porcelain"), "");
+      }
+    },
+  );
+
+  test("changes a split index too, which is whole afterwards", slow, async () => {
+    const repo = conflicting();
+    git(repo, "update-index", "--split-index");
+    assert.match(read(repo, "index")!, /link/);
+    const { ours } = await agree(repo);
+    const aborted = join(tempDir(), "aborted");
+    cpSync(ours, aborted, { recursive: true });
+    tryGit(aborted, ["update-index", "-q", "--refresh"]);
+    git(aborted, "merge", "--abort");
+    assert.deepEqual(snapshot(aborted), snapshot(repo));
+    assert.equal(git(aborted, "status", "--porcelain"), "");
+    write(ours, "f", "both\n");
+    git(ours, "add", "f");
+    git(ours, "-c", "core.splitIndex=true", "commit", "-q", "--no-edit");
+    assert.match(read(ours, "index")!, /link/);
+    assert.equal(git(ours, "status", "--porcelain"), "");
+    assert.equal(git(ours, "ls-tree", "-r", "--name-only", "HEAD"), "f\nnew/file\nuntouched/file");
+    git(ours, "fsck", "--strict");
+  });
+
+  test("a directory's tree that a partial clone lacks is asked for by id", slow, async () => {
+    const repo = outsiders();
+    git(repo, "sparse-checkout", "set", "--cone", "--sparse-index", "in");
+    const merge = mergeByGit(repo, "other");
+    const oid = git(repo, "rev-parse", "HEAD:more/deep");
+    const file = join(repo, ".git/objects", oid.slice(0, 2), oid.slice(2));
+    const bytes = readFileSync(file);
+    rmSync(file);
+    const before = snapshot(repo);
+    await assert.rejects(
+      leave(repo, "other", merge),
+      (error) =>
+        isAgentqError(error, "object-missing") && (error as AgentqError).details?.oid === oid,
+    );
+    assert.deepEqual(snapshot(repo), before);
+    assert.equal(read(repo, "agentq-merge"), null);
+    writeFileSync(file, bytes);
+    assert.equal((await leave(repo, "other", merge)).left, true);
   });
 
   test("tells why it leaves everything alone", slow, async () => {
@@ -387,7 +479,7 @@ describe("recoverMerge()", () => {
       theirs: merge.theirs,
       tree: merge.tree,
       message: "Merge branch 'other'",
-      conflicts: ["f"],
+      conflicts: [...new Set(merge.stages.map(({ path }) => path))],
     });
 
   test("undoes files at every point of progress, and only its own", slow, async () => {
@@ -415,6 +507,24 @@ describe("recoverMerge()", () => {
       assert.deepEqual(snapshot(copy), { ...before, "untouched/other": "file mine" });
       assert.deepEqual(uncommittedChanges(openRepository(copy)), []);
       assert.equal(read(copy, "agentq-merge"), null);
+    }
+  });
+
+  test("undoes a merge in a sparse checkout without writing what wasn't there", slow, async () => {
+    for (const kind of ["--no-sparse-index", "--sparse-index"]) {
+      const repo = outsiders();
+      git(repo, "sparse-checkout", "set", "--cone", kind, "in");
+      const merge = mergeByGit(repo, "other");
+      const before = state(repo);
+      const index = readFileSync(join(repo, ".git/index"));
+      await leave(repo);
+      writeFileSync(join(repo, ".git/index"), index);
+      for (const name of ["MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "AUTO_MERGE", "ORIG_HEAD"]) {
+        rmSync(join(repo, ".git", name));
+      }
+      writeFileSync(join(repo, ".git/agentq-merge"), journal(merge));
+      assert.deepEqual(recoverMerge(openRepository(repo)), { outcome: "undone", paths: [] });
+      assert.deepEqual(state(repo), before);
     }
   });
 

@@ -191,10 +191,10 @@ describe("prepareWorktree()", () => {
     const real = git(path, "rev-parse", "HEAD:a.txt");
     git(path, "update-index", "--cacheinfo", `100644,${real},a.txt`);
     const index = readFileSync(join(gitDir, "index"));
-    const { readIndex, lockIndex } = await import("../../src/git/index-file.ts");
+    const { readSparseIndex, lockIndex } = await import("../../src/git/index-file.ts");
     const { statData } = await import("../../src/git/file-stat.ts");
     const stat = statData(lstatSync(join(path, "a.txt"), { bigint: true }));
-    const entries = readIndex(join(gitDir, "index")).entries.map((entry) =>
+    const entries = readSparseIndex(join(gitDir, "index")).entries.map((entry) =>
       entry.path === "a.txt" ? { ...entry, stat: { ...stat } } : entry
     );
     await new Promise((resolve) => setTimeout(resolve, 20));
