@@ -105,7 +105,7 @@ function mergeFile(
 
   const driver = findDriver(state, attributes?.get("merge"));
   if (driver.custom) {
-    if (driver.custom.command === undefined) {
+    if (!driver.custom.command) {
       throw new AgentqError(
         "config-invalid",
         `The merge driver ${driver.name} of ${
@@ -172,11 +172,9 @@ function findDriver(
     if (custom) return { name, custom };
     return { name: name === "binary" || name === "union" ? name : "text" };
   };
-  const driver = attribute === true
-    ? { name: "text" }
-    : attribute === false
-    ? { name: "binary" }
-    : byName(attribute ?? state.options.defaultDriver ?? "text");
+  // Only a name can mean a driver of the configuration: `merge.text.driver` is no default.
+  const asked = attribute ?? state.options.defaultDriver ?? true;
+  const driver = typeof asked === "string" ? byName(asked) : { name: asked ? "text" : "binary" };
   const recursive = (driver as { custom?: MergeDriver }).custom?.recursive;
   if (state.depth > 0 && recursive !== undefined) return byName(recursive);
   return driver;

@@ -3,6 +3,8 @@ import { Buffer } from "node:buffer";
 import { closeSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
+import { parseBoolean } from "../git/config-file.ts";
+import type { GitConfig } from "../git/config.ts";
 import { conversionFor, toRepository, toWorkTree } from "../git/eol.ts";
 import { pathFromBytes } from "../git/quote.ts";
 import { openRepository, type Repository } from "../git/repository.ts";
@@ -27,6 +29,7 @@ export function repositoryMergeOptions(repository: Repository): MergeOptions {
     repository,
     workTree === null ? () => null : workTreeFiles(workTree),
   );
+  refuseWithoutValue(config, /^merge\.(default|.+\.(name|driver|recursive))$/s);
   const drivers = new Map<string, MergeDriver>();
   for (const name of config.subsections("merge")) {
     const command = config.get(`merge.${name}.driver`);
@@ -45,8 +48,9 @@ export function repositoryMergeOptions(repository: Repository): MergeOptions {
     const written = toWorkTree(data, { ...conversion, lineEnds: "binary" }, "");
     return toRepository(written, conversion, () => null) ?? data;
   };
-  const renameLimit = config.getInteger("merge.renameLimit") ??
-    config.getInteger("diff.renameLimit");
+  // Both are looked at, as git does: a wrong one is told also where the other would count.
+  const limits = ["merge.renameLimit", "diff.renameLimit"].map((key) => integer(config, key));
+  const renameLimit = limits[0] ?? limits[1] ?? null;
   const defaultDriver = config.get("merge.default");
   return {
     attributes: (path) => lookup.of(path),
@@ -56,7 +60,7 @@ export function repositoryMergeOptions(repository: Repository): MergeOptions {
     runDriver: driverRunner(workTree ?? gitDir),
     ...(config.getBoolean("merge.renormalize") ? { renormalize } : {}),
     ...(renameLimit === null ? {} : { renameLimit }),
-    directoryRenames: directoryRenames(repository),
+    directoryRenames: directoryRenames(config),
     abbreviate: abbreviator(repository),
     submodule: (path) => submoduleObjects(repository, path),
   };
@@ -70,10 +74,34 @@ function conflictStyle(value: string | null): ConflictStyle {
   });
 }
 
-function directoryRenames({ config }: Repository): "conflict" | boolean {
-  const value = config.get("merge.directoryRenames");
-  if (value === null || value.toLowerCase() === "conflict") return "conflict";
-  return config.getBoolean("merge.directoryRenames") ?? "conflict";
+/** A word that isn't known may mean something to a later git: it changes nothing. */
+function directoryRenames(config: GitConfig): "conflict" | boolean {
+  const key = "merge.directoryrenames";
+  const last = config.entries().findLast((entry) => entry.key === key);
+  if (last === undefined) return "conflict";
+  if (last.value === null) throw withoutValue(key);
+  return parseBoolean(last.value) ?? "conflict";
+}
+
+/** As git reads one: into 32 bits. */
+function integer(config: GitConfig, key: string): number | null {
+  const value = config.getInteger(key);
+  if (value !== null && Math.abs(value) > 0x7fffffff) {
+    throw new AgentqError("config-invalid", `${key} is ${value}, which is out of range.`, {
+      details: { key },
+    });
+  }
+  return value;
+}
+
+/** git takes none of these without a value, wherever in its files that stands. */
+function refuseWithoutValue(config: GitConfig, keys: RegExp): void {
+  const bare = config.entries().find(({ key, value }) => value === null && keys.test(key));
+  if (bare !== undefined) throw withoutValue(bare.key);
+}
+
+function withoutValue(key: string): AgentqError {
+  return new AgentqError("config-invalid", `${key} has no value.`, { details: { key } });
 }
 
 /**
@@ -82,14 +110,22 @@ function directoryRenames({ config }: Repository): "conflict" | boolean {
  */
 function abbreviator({ config, objects }: Repository): (oid: Oid) => string {
   const set = config.get("core.abbrev")?.toLowerCase();
+  refuseWithoutValue(config, /^core\.abbrev$/);
   let digits = 0;
   return (oid) => {
     if (digits === 0) {
-      if (set === "no" || set === "off" || set === "false") digits = 40;
+      if (set !== undefined && /^(no|off|false|)$/.test(set)) digits = 40;
       else if (set === undefined || set === "auto") {
         const bits = Math.floor(Math.log2(Math.max(1, packedObjects(objects.directories())))) + 1;
         digits = Math.max(7, Math.ceil(bits / 2));
-      } else digits = Math.min(40, Math.max(4, config.getInteger("core.abbrev") ?? 7));
+      } else {
+        digits = integer(config, "core.abbrev") ?? 7;
+        if (digits < 4 || digits > 40) {
+          throw new AgentqError("config-invalid", `core.abbrev is ${digits}, not 4 to 40.`, {
+            details: { key: "core.abbrev" },
+          });
+        }
+      }
     }
     let length = digits;
     while (length < 40 && objects.prefixed(oid.slice(0, length), 2).length > 1) length++;

@@ -1,7 +1,7 @@
 /** Merging as a clone is configured: drivers, attributes, styles, submodules; compared with git in that clone. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { isAgentqError } from "../../src/errors.ts";
@@ -160,6 +160,96 @@ describe("a merge in a clone gives what git merge-tree gives there", () => {
       () => pairMerger(openRepository(dir))("one", "two"),
       (error) => isAgentqError(error, "config-invalid"),
     );
+  });
+
+  test("merge.text.driver is for merge=text alone", () => {
+    const settings: [string, boolean][] = [
+      ["", false],
+      ["f merge\n", false],
+      ["f -merge\n", false],
+      ["f !merge\n", false],
+      ["f merge=unknown\n", false],
+      ["f merge=text\n", true],
+    ];
+    for (const [attributes, runs] of settings) {
+      const dir = branches(...BOTH);
+      writeFileSync(join(dir, ".git/info/attributes"), attributes);
+      for (const name of ["text", "binary"]) {
+        git(dir, "config", `merge.${name}.driver`, "echo driver > %A");
+      }
+      const { clean, show } = compare(dir);
+      assert.deepEqual([clean, show("f") === "driver"], [runs, runs], attributes);
+      git(dir, "config", "merge.default", "binary");
+      compare(dir);
+    }
+  });
+
+  test("values of merge.*, diff.* and core.abbrev that mean nothing: ignored or refused as git does", () => {
+    const lines = [
+      ...["conflictStyle", "directoryRenames", "renameLimit", "renormalize", "default"].flatMap((
+        key,
+      ) =>
+        [
+          "",
+          "=",
+          "= bogus",
+          "= TRUE",
+          "= 2",
+          "= -1",
+          "= 1k",
+          "= 3000000000",
+          "= Conflict",
+          "= DIFF3",
+        ]
+          .map((value) => `[merge]\n${key} ${value}`)
+      ),
+      ...["", "=", "= x", "= 3000000000", "= 5"].flatMap((value) => [
+        `[diff]\nrenameLimit ${value}`,
+        `[merge]\nrenameLimit = 5\n[diff]\nrenameLimit ${value}`,
+      ]),
+      ...["", "=", "= x", "= no", "= AUTO", "= 3", "= 4", "= 40", "= 41", "= -1", "= 12"]
+        .map((value) => `[core]\nabbrev ${value}\n[merge]\nconflictStyle = diff3`),
+      ...["name", "driver", "recursive"].flatMap((key) => [
+        `[merge "other"]\n${key}`,
+        `[merge "other"]\n${key} =`,
+        `[merge "other"]\n${key}\n${key} = x`,
+        `[merge "mine"]\n${key}`,
+        `[merge "mine"]\n${key} =`,
+      ]),
+      "[merge]\ndirectoryRenames\ndirectoryRenames = false",
+      "[merge]\ndirectoryRenames = bogus\ndirectoryRenames = true",
+      "[merge]\ndirectoryRenames = true\ndirectoryRenames = bogus",
+      "[merge]\nrenames = false",
+      "[diff]\nrenames = false",
+    ];
+    const text = Array.from({ length: 20 }, (_, i) => `line ${i}\n`).join("");
+    const dir = branches(
+      { "f": "1\n2\n3\n", "g": "1\n", "d/a": text, "d/b": text + "b\n", "r": text + "r\n" },
+      { "f": "1\none\n3\n", "g": "one\n", "d/c": "new\n", "r": "changed\n" + text + "r\n" },
+      { "f": "1\ntwo\n3\n", "g": "two\n" },
+    );
+    git(dir, "checkout", "-q", "two");
+    git(dir, "mv", "d", "e");
+    git(dir, "mv", "r", "s");
+    git(dir, "commit", "-q", "--amend", "--no-edit");
+    git(dir, "checkout", "-q", "main");
+    writeFileSync(join(dir, ".git/info/attributes"), "g merge=mine\n");
+    const config = readFileSync(join(dir, ".git/config"));
+    let refused = 0;
+    for (const line of lines) {
+      writeFileSync(join(dir, ".git/config"), `${config}${line}\n`);
+      const expected = gitAnswers(dir, [["one", "two"]])[0];
+      let own;
+      try {
+        own = ownAnswer(pairMerger(openRepository(dir))("one", "two"));
+      } catch (error) {
+        if (!isAgentqError(error, "config-invalid")) throw error;
+        own = null;
+        refused++;
+      }
+      assert.deepEqual(own, expected, line);
+    }
+    assert.ok(refused > 20 && refused < lines.length - 20, `${refused} of ${lines.length}`);
   });
 
   test("merge.renormalize with text and eol", () => {
