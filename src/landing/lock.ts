@@ -164,6 +164,8 @@ function hold(
   state: { head: Oid; control: Control; started: number; interrupted: Oid | null },
 ): HeldLock {
   const { clock, me, ttl } = options;
+  // What became of a renewal is not to be taken for what became of the push beside it.
+  const beside: Queue = { ...queue };
   const lost = new AbortController();
   const stop = new AbortController();
   let { head, control, interrupted } = state;
@@ -249,7 +251,7 @@ function hold(
       throwIfAborted(signal);
       try {
         const made = lockCommit(head, { holder: null, by: me, at: clock.wall(), control });
-        const outcome = await pushOnce(queue, {
+        const outcome = await pushOnce(beside, {
           updates: [{ ref: queue.names.lock, old: head, new: made.oid }],
           commits: [made],
           ...(signal && { signal }),
@@ -268,7 +270,7 @@ function hold(
     try {
       const entry = lock.renewal(control);
       const asked = clock.monotonic();
-      const outcome = await pushOnce(queue, {
+      const outcome = await pushOnce(beside, {
         updates: [{ ref: queue.names.lock, old: head, new: entry.oid }],
         commits: [entry],
       });
