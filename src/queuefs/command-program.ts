@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { AgentqError } from "../errors.ts";
+import { kindOf } from "./binary.ts";
 import { quoted } from "./names.ts";
 
 /** As the system reads of a script's first line. */
@@ -91,13 +92,16 @@ function find(
 }
 
 /**
- * Throws `command-not-started` where the program's file is empty. To the shell that is a script that does nothing,
- * and succeeds: it would be taken to have handled whatever it was given. Mostly its next version is being copied
- * into its place, so that it is worth waiting.
+ * Throws `command-not-started` where the program's file is empty, or its interpreter's. To the shell that is a script
+ * that does nothing, and succeeds: it would be taken to have handled whatever it was given. Mostly its next version is
+ * being copied into its place, so that it is worth waiting. Throws too where the system won't execute the interpreter:
+ * the shell would run the script itself, in whatever language it is.
  */
 export function requireContent(program: string, cwd: string): void {
   const file = find(program, cwd);
-  if (typeof file === "string" && isEmpty(file)) throw empty(program);
+  if (typeof file !== "string") return;
+  if (isEmpty(file)) throw empty(program);
+  requireInterpreter(program, file, cwd, MAX_DEPTH);
 }
 
 const isEmpty = (file: string) => statSync(file, { throwIfNoEntry: false })?.size === 0;
@@ -122,8 +126,15 @@ function requireInterpreter(program: string, file: string, cwd: string, depth: n
   const found = find(interpreter.includes("/") ? interpreter : `./${interpreter}`, cwd);
   if (typeof found !== "string") throw noInterpreter(program, interpreter);
   const named = basename(interpreter) === "env" ? namedToEnv(words.slice(1)) : null;
-  if (named !== null && typeof find(named, cwd) !== "string") throw noInterpreter(program, named);
-  requireInterpreter(program, found, cwd, depth - 1);
+  const run = named === null ? found : find(named, cwd);
+  if (typeof run !== "string") throw noInterpreter(program, named!);
+  for (const each of new Set([found, run])) {
+    const kind = kindOf(each);
+    if (kind === "empty") throw empty(each);
+    // What `env` runs it has the shell run, where the system doesn't.
+    if (kind === "foreign" || (kind === "text" && each === found)) throw foreign(program, each);
+  }
+  requireInterpreter(program, run, cwd, depth - 1);
 }
 
 /** The words after `#!`; null where the file begins with something else or can't be read. */
@@ -153,6 +164,19 @@ function namedToEnv(words: readonly string[]): string | null {
     return word.startsWith("-") ? null : word;
   }
   return null;
+}
+
+function foreign(program: string, interpreter: string): AgentqError {
+  return new AgentqError(
+    "command-not-started",
+    `${quoted(program)} can't be run: its interpreter ${
+      quoted(interpreter)
+    } is no program for this machine, or damaged`,
+    {
+      hint: "Put an interpreter there that is whole, and built for this machine.",
+      details: { program: quoted(program), errno: "ENOEXEC" },
+    },
+  );
 }
 
 function noInterpreter(program: string, interpreter: string): AgentqError {

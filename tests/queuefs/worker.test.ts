@@ -5,6 +5,7 @@ import {
   chmodSync,
   closeSync,
   copyFileSync,
+  existsSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -619,6 +620,53 @@ describe("a program that can't be run", () => {
     assert.equal(worker.metrics.processed, 2);
     assert.equal(readFileSync(seen, "utf8"), "ab");
     assert.ok(errors >= 2);
+  });
+
+  test("nor its interpreter: no shell runs the script in its place", async () => {
+    const dir = tempDir();
+    const path = (name: string) => join(dir, name);
+    const elf = readFileSync("/bin/true");
+    const other = Buffer.from(elf);
+    other.writeUInt16LE(process.arch === "x64" ? 183 : 62, 18);
+    const seen = path("seen");
+    const broken: readonly (readonly [string, string | Uint8Array, string])[] = [
+      ["other", other, "ENOEXEC"],
+      ["cut", elf.subarray(0, 300), "ENOEXEC"],
+      ["junk", "\x7fELFgarbage", "ENOEXEC"],
+      ["text", "echo interpreted by nobody\n", "ENOEXEC"],
+      ["empty", "", "ETXTBSY"],
+    ];
+    for (const [name, content, errno] of broken) {
+      writeFileSync(path(name), content, { mode: 0o755 });
+      const lines = [`#!${path(name)}`];
+      if (name !== "text") lines.push(`#!/usr/bin/env ${path(name)}`);
+      for (const line of lines) {
+        const program = path(`by-${name}`);
+        writeFileSync(program, `${line}\ntouch ${seen}\n`, { mode: 0o755 });
+        const backend = await filled("a", "b");
+        const why = { code: "command-not-started" };
+        assert.throws(() => commandHandler("q", [program]), why);
+        // It was whole when the worker began.
+        writeFileSync(program, "#!/bin/sh\nexit 1\n");
+        const handler = commandHandler("q", [program]);
+        writeFileSync(program, `${line}\ntouch ${seen}\n`);
+        let told = "";
+        const worker = startWorker(backend, "q", handler, {
+          ...FAST,
+          maxAttempts: 1,
+          onEvent: (event) => {
+            if (event.type !== "error" || told !== "") return;
+            told = String((event.error as AgentqError).details?.errno);
+            if (errno === "ETXTBSY") void worker.stop(0);
+          },
+        });
+        await worker.done.catch((error) => told ||= String(error.details?.errno));
+        assert.equal(told, errno, `${name}: ${line}`);
+        assert.deepEqual(await backend.failed.list("q"), []);
+        assert.deepEqual(await backend.status("q"), { pending: 2, processing: 0 });
+      }
+    }
+    assert.equal(existsSync(seen), false);
   });
 
   test("on this machine ends the worker and costs no message an attempt", async () => {
