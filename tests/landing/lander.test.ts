@@ -478,6 +478,35 @@ describe("the lock", () => {
     await run(taken!.release());
   });
 
+  test("a branch that stays locked is told after a minute, whatever renewals do meanwhile", async () => {
+    const { fake, submit, land, world } = await scene();
+    await submit("one");
+    // Each attempt takes its time, and renewals come between.
+    fake.interference.step = (what) =>
+      what === "push" ? world.clock("origin").sleep(700) : Promise.resolve();
+    fake.interference.push = (updates) =>
+      updates.some(({ ref }) => ref === BRANCH) ? { locked: BRANCH } : "none";
+    const begun = world.clock("me").monotonic();
+    await assert.rejects(land("lander"), { code: "ref-locked" });
+    const took = world.clock("me").monotonic() - begun;
+    assert.ok(took >= 60_000 && took < 90_000, `${took} ms`);
+  });
+
+  test("a lock is given back once the origin is there again", async () => {
+    const { fake, queue, world, run } = await scene();
+    const clock = world.clock("me");
+    const held = await acquireLock(queue, await readSnapshot(queue), {
+      clock,
+      me: "me",
+      ttl: 60_000,
+    });
+    const back = clock.monotonic() + 4000;
+    fake.interference.push = () => clock.monotonic() < back ? "lost-request" : "none";
+    await run(held!.release());
+    assert.ok(clock.monotonic() >= back);
+    assert.equal(holderOf((await readSnapshot(queue)).lock), null);
+  });
+
   test("renewals stop with the release", async () => {
     const { fake, queue, world, run } = await scene();
     const held = await acquireLock(queue, await readSnapshot(queue), {
