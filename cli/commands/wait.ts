@@ -1,17 +1,18 @@
 /** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
 import { numberOf } from "../../src/landing/chain.ts";
 import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
-import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
+import { anothersTicket, waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { ticketOf } from "../../src/landing/resume.ts";
-import { type Queue, readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";
-import type { SubmissionRecord } from "../../src/landing/submissions.ts";
+import { readSnapshot, type Snapshot } from "../../src/landing/snapshot.ts";
+import type { SubmissionRecord, Submissions } from "../../src/landing/submissions.ts";
 import { isForQueue } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetTold } from "../deliver.ts";
 import {
   dutyOf,
   keptEntries,
+  type LandingSession,
   openSession,
   placeOf,
   submissionsOrNull,
@@ -29,9 +30,11 @@ export async function run(
   const ticket = ticketNumber(args[0]);
   let kept: EntryCache | undefined;
   const session = await openSession(context, (origin) => kept = keptEntries(context, origin));
-  const { queue, origin } = session;
+  const { queue } = session;
   const submissions = await submissionsOrNull(context);
   const { snapshot } = submissions ? await deliverKept(context, session, submissions) : session;
+  // Not to wait for what another will land.
+  if (submissions) await ownOf(context, session, submissions, snapshot, ticket);
   let waits = "";
   const result = await waitForTicket(queue, snapshot, ticket, {
     ...dutyOf(context, flags, session),
@@ -47,14 +50,7 @@ export async function run(
     context.print(document, () => describeResult(document));
     return 3;
   }
-  let told: readonly SubmissionRecord[] = [];
-  if (submissions) {
-    const place = placeOf(context, origin.url, queue.names.branchName);
-    const ours = (await submissions.list().catch(() => [])).filter((record) =>
-      record.ticket === ticket && isForQueue(record, place)
-    );
-    if (ours.length > 0) told = await submissionsOf(context, queue, snapshot, ours, ticket);
-  }
+  const told = submissions ? await ownOf(context, session, submissions, snapshot, ticket) : [];
   const document = documentOfResult(result);
   goOnBy(context, queue.names.branchName, document);
   context.print(document, () => describeResult(document));
@@ -62,28 +58,31 @@ export async function run(
   return document.outcome === "landed" ? 0 : 1;
 }
 
-/** The submissions that the ticket is of. One that had its number in another life of the queue isn't. */
-async function submissionsOf(
+/**
+ * This machine's submissions that the ticket is of. @throws `ticket-unknown` where by its records the number was that of
+ * its own ones alone, in another life of the queue, and is another's now
+ */
+async function ownOf(
   context: Context,
-  queue: Queue,
+  { queue, origin }: LandingSession,
+  submissions: Submissions,
   snapshot: Snapshot,
-  records: readonly SubmissionRecord[],
   ticket: number,
 ): Promise<SubmissionRecord[]> {
+  const place = placeOf(context, origin.url, queue.names.branchName);
+  const records = (await submissions.list().catch(() => [])).filter((record) =>
+    record.ticket === ticket && isForQueue(record, place)
+  );
+  if (records.length === 0) return [];
   const { queue: head } = ticket > numberOf(snapshot.queue)
     ? await readSnapshot(queue, context.signal)
     : snapshot;
+  // Nobody's yet: the wait says so, once the queue is read again.
+  if (ticket > numberOf(head)) return [];
   const known: SubmissionRecord[] = [];
   for (const record of records) {
     if (await ticketOf(queue, head, record, ticket, context.signal) !== null) known.push(record);
-    else {
-      context.progress.line(
-        `warning: ticket ${ticket} is another's: ${
-          record.candidate.slice(0, 12)
-        }, which this machine submitted ` +
-          "under that number, is not in the queue any more; submit it again",
-      );
-    }
   }
+  if (known.length === 0) throw anothersTicket(ticket, records[0]!.candidate);
   return known;
 }

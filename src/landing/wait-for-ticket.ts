@@ -109,6 +109,22 @@ function lostTicket(ticket: number): AgentqError {
   );
 }
 
+/** By this machine's record it was that of `candidate`, and its number has become another's: the origin was put back. */
+export function anothersTicket(ticket: number, candidate: Oid): AgentqError {
+  return new AgentqError(
+    "ticket-unknown",
+    `ticket ${ticket} is another's: ${
+      candidate.slice(0, 12)
+    }, which this machine submitted under that number, ` +
+      "is not in the queue any more",
+    {
+      hint:
+        `Submit ${candidate} again (agentq submit --candidate ${candidate}). agentq show ${ticket} prints the other's.`,
+      details: { ticket, candidate, lost: true },
+    },
+  );
+}
+
 class TimeUp extends Error {
   constructor() {
     super("the time to wait is over");

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { git } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
+import { type Agent, agentCommit, makeAgent, runJson, start } from "./harness/agent.ts";
 import { makeGate } from "./harness/faults.ts";
 import { makeOrigin, setHook, type TestOrigin, tipOf } from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
@@ -147,14 +147,35 @@ scenario(
     agentCommit(other, { "b.txt": "b\n" });
     await runJson(other, ["submit"]);
     assert.deepEqual(await own(agent), [[0, "lost"]]);
-    const waited = await run(agent, ["wait", "0"]);
-    assert.match(waited.stderr, /ticket 0 is another's: .* submit it again/);
+    const { error } = await runJson(agent, ["wait", "0"], 2);
+    assert.equal(error.code, "ticket-unknown");
+    assert.match(error.message, /^ticket 0 is another's: /);
+    assert.match(error.hint, /agentq submit --candidate .*agentq show 0 /);
+    assert.deepEqual([error.details.candidate, error.details.lost], [candidate, true]);
+    // To others, who have no such record, it is a ticket as any.
+    assert.equal((await runJson(other, ["wait", "0"])).outcome, "landed");
     assert.deepEqual(await own(agent), [[0, "lost"]]);
     const again = await runJson(agent, ["submit"]);
     assert.deepEqual([again.ticket, again.outcome, again.candidate], [1, "landed", candidate]);
     assert.deepEqual(await own(agent), []);
   },
 );
+
+scenario("a wait for what is another's by now doesn't wait for that to land", async () => {
+  const origin = makeOrigin();
+  const backup = `${origin.dir}.backup`;
+  cpSync(origin.dir, backup, { recursive: true });
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  await runJson(agent, ["submit", "--no-wait"]);
+  rmSync(origin.dir, { recursive: true });
+  renameSync(backup, origin.dir);
+  const other = makeAgent(origin);
+  agentCommit(other, { "b.txt": "b\n" });
+  await runJson(other, ["submit", "--no-wait"]);
+  assert.equal((await runJson(agent, ["wait", "0"], 2)).error.code, "ticket-unknown");
+  assert.equal((await runJson(other, ["status"])).unacked, 1);
+});
 
 scenario(
   "a commit whose ticket is cancelled gets a new one when it is submitted again",
