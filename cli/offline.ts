@@ -2,7 +2,8 @@
 import { AgentqError, isAgentqError } from "../src/errors.ts";
 import { documentOfQueued } from "../src/landing/documents.ts";
 import { keep } from "../src/landing/keep.ts";
-import type { SubmitRequest } from "../src/landing/submit-request.ts";
+import { isOfConnection } from "../src/landing/patience.ts";
+import type { SubmitPlace, SubmitRequest } from "../src/landing/submit-request.ts";
 import { createSubmissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
@@ -13,6 +14,11 @@ import { isAnswerWhole } from "./output/write.ts";
 export function isOutOfReach(error: unknown): boolean {
   return error instanceof AgentqError &&
     (error.retryable || isAgentqError(error, "origin-not-found"));
+}
+
+/** It went away after it had answered, so that nobody may know what became of the push. */
+export function isCutOff(error: unknown): boolean {
+  return isOfConnection(error) || isAgentqError(error, "push-unknown", "origin-not-found");
 }
 
 /** Out of the origin's reach the branches are those that the clone saw there last, if it ever looked. */
@@ -32,18 +38,23 @@ export async function assertSeenBefore({ branch, remote, repository }: Context):
 
 const NOT_KNOWN = "whether it has a result isn't known now: the origin can't be reached";
 
+/**
+ * Keeps the submission, or marks as kept what was recorded of it: an attempt that got through unseen is found again by
+ * whoever delivers it. `place`: where it was pushed to, where that much is known.
+ */
 export async function keepForLater(
   context: Context,
   request: SubmitRequest,
   me: string,
   reason: AgentqError,
-  { code, again }: { readonly code: number; readonly again: boolean },
+  { code, again, place }: {
+    readonly code: number;
+    readonly again: boolean;
+    readonly place?: SubmitPlace;
+  },
 ): Promise<number> {
-  const { originUrl } = await import("../src/git/origin.ts");
-  const url = originUrl(context.repository(), context.remote);
-  const place = placeOf(context, url, guessedBranch(context));
   const submissions = await createSubmissions(context.stateDirectory);
-  const { record, fresh } = await keep(request, place, {
+  const { record, fresh } = await keep(request, place ?? await guessedPlace(context), {
     clock: systemClock,
     me,
     submissions,
@@ -66,10 +77,16 @@ export async function keepForLater(
     context.print(
       document,
       () =>
-        `${commit} is kept on this machine${fresh ? "" : " already"}; ` +
+        `${commit} is kept on this machine${fresh || place ? "" : " already"}; ` +
         `the next submit, wait, land or flush delivers it`,
     );
   }
   if (isAnswerWhole()) submissions.tell(record, code === 0);
   return code;
+}
+
+async function guessedPlace(context: Context): Promise<SubmitPlace> {
+  const { originUrl } = await import("../src/git/origin.ts");
+  const url = originUrl(context.repository(), context.remote);
+  return placeOf(context, url, guessedBranch(context));
 }

@@ -25,7 +25,7 @@ import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts
 import { describeResult } from "../output/landing.ts";
 import { isAnswerWhole } from "../output/write.ts";
 import { offerResolution } from "../offer-resolution.ts";
-import { assertSeenBefore, isOutOfReach, keepForLater } from "../offline.ts";
+import { assertSeenBefore, isCutOff, isOutOfReach, keepForLater } from "../offline.ts";
 import { whileQueued } from "../queued-error.ts";
 import type { Flags } from "../spec.ts";
 
@@ -43,10 +43,8 @@ export async function run(
   } catch (error) {
     if (flags.offline === true && isOutOfReach(error)) {
       if (flags["create-branch"] !== true) await assertSeenBefore(context);
-      // Without --no-wait its result was to be waited for, which nobody can.
-      const kept = flags["no-wait"] === true ? 0 : 3;
       return await keepForLater(context, request, me, error as AgentqError, {
-        code: kept,
+        code: codeOfKept(flags),
         again: flags.again === true,
       });
     }
@@ -57,14 +55,21 @@ export async function run(
     await assertBranchExists(session.queue, session.snapshot, context.signal);
   }
   const submissions = await createSubmissions(context.stateDirectory);
-  await deliverKept(context, session, submissions, request.candidate);
   for (let attempt = 1;; attempt++) {
-    const ticket = await enqueueOnce(
-      context,
-      flags,
-      { session, submissions, request, me },
-      attempt,
-    );
+    let ticket: Enqueued;
+    try {
+      if (attempt === 1) await deliverKept(context, session, submissions, request.candidate);
+      const what = { session, submissions, request, me };
+      ticket = await enqueueOnce(context, flags, what, attempt);
+    } catch (error) {
+      if (flags.offline !== true || context.signal.aborted || !isCutOff(error)) throw error;
+      const { origin, queue } = session;
+      return await keepForLater(context, request, me, error as AgentqError, {
+        code: codeOfKept(flags),
+        again: flags.again === true || attempt > 1,
+        place: placeOf(context, origin.url, queue.names.branchName),
+      });
+    }
     if (flags["no-wait"] === true) return ticket.answered;
     const document = await waitForIt(context, flags, session, ticket, me)
       .catch((error) => {
@@ -81,6 +86,9 @@ export async function run(
     return code;
   }
 }
+
+/** Without --no-wait its result was to be waited for, which nobody can. */
+const codeOfKept = (flags: Flags) => flags["no-wait"] === true ? 0 : 3;
 
 /** What is to be landed. @throws `work-tree-dirty`, `operation-in-progress`, `revision-unknown` */
 function requestOf(repository: Repository, flags: Flags): SubmitRequest {

@@ -2,7 +2,7 @@
  * Going on with a submission that was recorded before: by a run that died, by one that is at it in
  * another process, or kept offline. Whoever delivers it, it gets one ticket.
  */
-import { AgentqError } from "../errors.ts";
+import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { readControl } from "./control.ts";
@@ -30,7 +30,10 @@ export async function resume(
 ): Promise<Submitted | null> {
   const { submissions, clock, signal } = options;
   for (const began = clock.monotonic(); record.ticket === null;) {
-    const ticket = await deliver(queue, snapshot, record, options, request);
+    const ticket = await deliver(queue, snapshot, record, options, request)
+      .catch((error) => {
+        throw whileRecorded(error, record);
+      });
     if (ticket) return { ticket, record: { ...record, ticket: numberOf(ticket) }, fresh: false };
     // Another process has it: the ticket that it gets is this run's too.
     const { candidate, submission } = record;
@@ -58,6 +61,19 @@ export async function resume(
   // The queue was made anew, and that ticket is nowhere; or it will never land.
   await submissions.forget([record]);
   return null;
+}
+
+/** The same error, saying which submission stays recorded (`details.submission`), and how it gets its ticket. */
+export function whileRecorded(error: unknown, { submission }: SubmissionRecord): unknown {
+  if (!isAgentqError(error) || error.code === "interrupted") return error;
+  return new AgentqError(error.code, error.message, {
+    cause: error.cause ?? error,
+    hint:
+      `${error.hint} The submission ${submission} is recorded on this machine: agentq submit of the same ` +
+      "commit, or agentq flush, delivers it, once.",
+    retryable: error.retryable,
+    details: { ...error.details, submission },
+  });
 }
 
 export function busy(candidate: Oid): AgentqError {

@@ -4,11 +4,11 @@
  * second one.
  */
 import type { Clock } from "../platform/clock.ts";
-import { AgentqError, isAgentqError } from "../errors.ts";
+import { isAgentqError } from "../errors.ts";
 import type { ObjectReader, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
-import { resume, withdraw } from "./resume.ts";
+import { resume, whileRecorded, withdraw } from "./resume.ts";
 import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { owner } from "./submission-record.ts";
@@ -126,15 +126,17 @@ async function pushNew(
         error.details?.status === undefined;
       if (refused || (signal?.aborted && !begun)) {
         await submissions.forget([record]);
-      } else if (signal?.aborted && !isAgentqError(error, "push-unknown")) {
+        throw error;
+      }
+      if (signal?.aborted && !isAgentqError(error, "push-unknown")) {
         return await foundAfterStop("submit", async (asking) => {
           const now = await readSnapshot(queue, asking);
           return await findSubmission(queue, now, record.submission, record.since!, asking);
         }).catch((unknown) => {
-          throw withSubmission(unknown, record);
+          throw whileRecorded(unknown, record);
         });
       }
-      throw withSubmission(error, record);
+      throw whileRecorded(error, record);
     });
   let ticket = await deliver(whenReady(queue, async () => {
     if (!await alone) throw OTHERS;
@@ -158,17 +160,6 @@ async function pushNew(
     options.onNote?.(noteOf(error));
   }
   return { ticket, record: known, fresh: true };
-}
-
-/** Where nobody knows whether it came through, the error says by which id it can be told. */
-function withSubmission(error: unknown, { submission }: SubmissionRecord): unknown {
-  if (!isAgentqError(error, "push-unknown")) return error;
-  return new AgentqError(error.code, error.message, {
-    cause: error.cause ?? error,
-    hint: error.hint,
-    retryable: error.retryable,
-    details: { ...error.details, submission },
-  });
 }
 
 /** Names alone tell that there is no other for the same commit, which is nearly always so. */

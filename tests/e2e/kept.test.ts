@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import {
   chmodSync,
   readdirSync,
+  readFileSync,
   renameSync,
   rmSync,
   symlinkSync,
@@ -58,6 +59,70 @@ scenario("--offline without --no-wait keeps it too, and says that it isn't lande
   back();
   assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
 });
+
+/** Takes the origin away while it is pushed to; gives the function that brings it back. */
+function goesAwayInPush(origin: { dir: string }): () => void {
+  const hook = join(origin.dir, "hooks", "pre-receive");
+  const usual = readFileSync(hook);
+  writeFileSync(hook, `#!/bin/sh\nmv '${origin.dir}' '${origin.dir}.away'\n`);
+  return () => {
+    renameSync(`${origin.dir}.away`, origin.dir);
+    writeFileSync(hook, usual);
+  };
+}
+
+for (
+  const [flags, code] of [[["--no-wait"], 0], [[], 3], [["--no-wait", "--again"], 0]] as const
+) {
+  scenario(
+    `an origin that goes away in the push is as one that was away: submit --offline ${
+      flags.join(" ")
+    }`,
+    async () => {
+      const origin = makeOrigin();
+      const agent = makeAgent(origin);
+      const candidate = agentCommit(agent, { "a.txt": "a\n" });
+      const back = goesAwayInPush(origin);
+      const { outcome, reason, ticket } = await runJson(
+        agent,
+        ["submit", "--offline", ...flags],
+        code,
+      );
+      assert.deepEqual([outcome, reason, ticket], ["queued", "offline", null]);
+      back();
+      assert.deepEqual(await submissionsOf(agent), [[null, "offline"]]);
+      const landed = await runJson(agent, ["land"]);
+      assert.deepEqual([landed.ticket, landed.landed], [0, candidate]);
+      assert.equal((await runJson(agent, ["submit"])).ticket, 0);
+      assert.deepEqual(await submissionsOf(agent), []);
+    },
+  );
+}
+
+scenario(
+  "without --offline an origin that goes away in the push leaves a record, and the error names it",
+  async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    const candidate = agentCommit(agent, { "a.txt": "a\n" });
+    const back = goesAwayInPush(origin);
+    const { error } = await runJson(agent, ["submit", "--no-wait"], 2);
+    back();
+    assert.equal(error.code, "origin-unreachable");
+    const [recorded] = (await runJson(agent, ["status"])).submissions;
+    assert.deepEqual([recorded.submission, recorded.state], [error.details.submission, "recorded"]);
+    assert.match(error.hint, new RegExp(`${recorded.submission} is recorded .* agentq flush`));
+    // Once more, as a run that finds it.
+    const again = goesAwayInPush(origin);
+    const second = await runJson(agent, ["submit", "--no-wait"], 2);
+    assert.equal(second.error.details.submission, recorded.submission);
+    // Found and asked for with --offline, it is kept from then on.
+    assert.equal((await runJson(agent, ["submit", "--no-wait", "--offline"])).reason, "offline");
+    again();
+    const [delivered] = (await runJson(agent, ["flush"])).delivered;
+    assert.deepEqual([delivered.ticket, delivered.candidate], [0, candidate]);
+  },
+);
 
 scenario("a delivery that failed is said, and the next land makes it and lands it", async () => {
   const origin = makeOrigin();

@@ -623,6 +623,42 @@ test("kept while the origin's HEAD isn't known, a commit that was recorded for i
   assert.equal((await submissions.list()).length, 2);
 });
 
+for (const fault of ["lost-answer", "lost-request"] as const) {
+  for (const again of [false, true]) {
+    const how = `${fault}${again ? ", with --again" : ""}`;
+    test(`kept after a push whose fate nobody knows, a commit gets one ticket: ${how}`, async () => {
+      const { fake, queue, request, options: usual, submissions, tickets } = await setting();
+      const options = { ...usual, again };
+      const before = await readSnapshot(queue);
+      fake.interference = {
+        push: () => fault,
+        step: (operation) => {
+          if (operation === "refs") throw new AgentqError("origin-unreachable", "the cable is cut");
+          return Promise.resolve();
+        },
+      };
+      const error = await submit(queue, before, request, place, options).catch((thrown) => thrown);
+      assert.ok(isAgentqError(error, "origin-unreachable"));
+      const [recorded] = await submissions.list();
+      assert.equal(error.details?.submission, recorded!.submission);
+      assert.match(error.hint, /is recorded on this machine: agentq submit .* agentq flush/);
+      assert.deepEqual([recorded!.kept, recorded!.since], [undefined, before.queueHead]);
+      const { record } = await keep(request, place, options);
+      fake.interference = {};
+      const [kept, ...others] = await submissions.list();
+      assert.deepEqual([kept!.submission, others.length], [recorded!.submission, 0]);
+      assert.deepEqual([kept!.kept, kept!.since], [true, before.queueHead]);
+      // Meanwhile another's ticket comes.
+      const theirs = { ...usual, me: "other", submissions: await createSubmissions(tempDir()) };
+      await submit(queue, await readSnapshot(queue), request, place, theirs);
+      const ticket = await deliver(queue, await readSnapshot(queue), record, usual);
+      assert.equal(ticket!.message.agentq?.submission, recorded!.submission);
+      assert.equal(ticket!.message.ticket, fault === "lost-answer" ? 0 : 1);
+      assert.equal(await tickets(), 1);
+    });
+  }
+}
+
 test("a commit that another process is delivering isn't kept a second time", async () => {
   const { submissions, request, options } = await setting();
   const { record } = await keep(request, place, options);
