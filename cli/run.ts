@@ -24,6 +24,7 @@ import {
 } from "./output/write.ts";
 import { locate, parse } from "./parse.ts";
 import { resolveFlags, saysYes } from "./settings.ts";
+import { type GitConfig, openConfig } from "../src/git/config.ts";
 import { GLOBAL_FLAGS, STOPPED } from "./spec.ts";
 import { COMMANDS } from "./table.ts";
 import { VERSION } from "./version.ts";
@@ -140,8 +141,14 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     const clone = spec.withoutClone
       ? (await import("./broken-clone.ts")).cloneOrConfig(open, repo)
       : null;
+    // The system's and the person's own count outside of any clone too.
+    let outside: GitConfig | null = null;
+    const configOf = (): GitConfig | null => {
+      const config = clone ? clone.config : open()?.config ?? null;
+      return config ?? (clone?.problem ? null : outside ??= openConfig({ repository: null }));
+    };
     const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
-      const config = clone ? clone.config : open()?.config;
+      const config = configOf();
       const values = config?.getAll(`agentq.${flag}`) ?? [];
       return values.length > 0
         ? values

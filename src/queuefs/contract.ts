@@ -128,6 +128,8 @@ export interface DequeueOptions {
   readonly leaseMs: number;
   /** At most this many, 1 unless given. Taken in one transaction. */
   readonly count?: number;
+  /** Told of each message that went to the dead letters instead, since its payload can't be read, and why. */
+  readonly onUnreadable?: (id: string, problem: string) => void;
 }
 
 export interface RequeueOptions {

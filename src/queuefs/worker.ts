@@ -138,6 +138,10 @@ export function startWorker(
         owner,
         leaseMs,
         count: free,
+        onUnreadable: (id, reason) => {
+          metrics.failed_count++;
+          tell({ type: "failed", id, reason });
+        },
       });
       outage.over();
       batch.settled(turn.settlements);

@@ -71,9 +71,14 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       },
     };
   };
-  const bury = async (queue: string, unreadable: readonly Unreadable[]) => {
+  const bury = async (
+    queue: string,
+    unreadable: readonly Unreadable[],
+    { onUnreadable }: DequeueOptions,
+  ) => {
     for (const { receipt, problem } of unreadable) {
-      await settle(life.FAIL, queue, [receipt], [problem]);
+      const [outcome] = await settle(life.FAIL, queue, [receipt], [problem]);
+      if (outcome === "done") onUnreadable?.(receipt.id, problem);
     }
   };
   const dequeue = async (queue: string, options: DequeueOptions): Promise<Delivery[]> => {
@@ -88,7 +93,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
       if (taken.length > 0) told();
       const { deliveries, unreadable } = read(taken, owner);
       for (const each of deliveries) all.push(each);
-      await bury(queue, unreadable);
+      await bury(queue, unreadable, options);
       if (deliveries.length + unreadable.length < want) break;
     }
     return all;
@@ -165,7 +170,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         // Calls of their own: should one fail, what was done and taken is still to be told. The rest
         // stays in processing until its lease runs out.
         try {
-          await bury(queue, unreadable);
+          await bury(queue, unreadable, options);
           const want = count - deliveries.length;
           if (deliveries.length + unreadable.length === count) {
             for (const each of await dequeue(queue, { ...options, count: want })) {

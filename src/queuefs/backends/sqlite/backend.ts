@@ -61,10 +61,10 @@ export function sqliteBackend(
       }),
     list: async (prefix) => db.run(() => all(prefix)),
     enqueue: async (queue, messages) => enqueue(db, name(queue), messages, Date.now()),
-    dequeue: async (queue, { owner, leaseMs, count = 1 }) =>
-      take.dequeue(db, name(queue), { owner, leaseMs, count }, clock),
-    settleAndDequeue: async (queue, endings, { owner, leaseMs, count = 1 }) =>
-      take.settleAndDequeue(db, name(queue), endings, { owner, leaseMs, count }, clock),
+    dequeue: async (queue, { count = 1, ...options }) =>
+      take.dequeue(db, name(queue), { ...options, count }, clock),
+    settleAndDequeue: async (queue, endings, { count = 1, ...options }) =>
+      take.settleAndDequeue(db, name(queue), endings, { ...options, count }, clock),
     ack: async (queue, receipts) => settle.ack(db, name(queue), receipts),
     requeue: async (queue, receipts, { counted = true } = {}) =>
       settle.requeue(db, name(queue), receipts, counted),

@@ -7,18 +7,26 @@ import { bury } from "./dead-letters.ts";
 import { nextPending, requireQueue } from "./look.ts";
 import { end } from "./settle.ts";
 
+type Options = DequeueOptions & { readonly count: number };
+
+/** A message that can't be read: its id, and why. */
+type Unreadable = readonly [id: string, problem: string];
+
 /** One transaction, in which the lease begins: not before the wait for the lock. */
 export function dequeue(
   db: Database,
   queue: string,
-  options: Required<DequeueOptions>,
+  options: Options,
   clock: LeaseClock,
 ): Delivery[] {
-  return db.write(() => {
-    const deliveries = take(db, queue, options, clock);
+  const buried: Unreadable[] = [];
+  const taken = db.write(() => {
+    const deliveries = take(db, queue, options, clock, buried);
     if (deliveries.length === 0) requireQueue(db, queue);
     return deliveries;
   });
+  for (const each of buried) options.onUnreadable?.(...each);
+  return taken;
 }
 
 /** Settles, then takes, in one transaction. */
@@ -26,16 +34,19 @@ export function settleAndDequeue(
   db: Database,
   queue: string,
   endings: readonly Ending[],
-  options: Required<DequeueOptions>,
+  options: Options,
   clock: LeaseClock,
 ): Turn {
-  return db.write(() => {
+  const buried: Unreadable[] = [];
+  const turn = db.write(() => {
     const settlements = endings.map((ending) => end(db, queue, ending));
-    const deliveries = take(db, queue, options, clock);
+    const deliveries = take(db, queue, options, clock, buried);
     const nothing = deliveries.length === 0 && settlements.every((each) => each === "stale");
     if (nothing) requireQueue(db, queue);
     return { settlements, deliveries };
   });
+  for (const each of buried) options.onUnreadable?.(...each);
+  return turn;
 }
 
 const TAKE = `UPDATE queue_messages
@@ -51,8 +62,9 @@ const TAKE = `UPDATE queue_messages
 function take(
   db: Database,
   queue: string,
-  { owner, leaseMs, count }: Required<DequeueOptions>,
+  { owner, leaseMs, count }: Options,
   clock: LeaseClock,
+  buried: Unreadable[],
 ): Delivery[] {
   const deliveries: Delivery[] = [];
   let last = 0;
@@ -67,6 +79,7 @@ function take(
       db.sql(TAKE).run(row.id, seconds, owner, delivery, now.boot, now.wall, leaseMs);
       if ("problem" in decoded) {
         bury(db, row.id, { delivery, owner }, decoded.problem, now.wall);
+        buried.push([row.messageId, decoded.problem]);
         continue;
       }
       deliveries.push({

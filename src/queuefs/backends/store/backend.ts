@@ -82,15 +82,17 @@ export async function storeBackend(
     dequeue: async (queue, options) => {
       checkQueueName(queue);
       const { count = 1 } = options;
-      const { unfit, deliveries } = reading();
+      const { unfit, deliveries, tell } = reading();
       const claims = await store.claim(queue, { count, owner: noteOf(options), unfit });
+      tell(options);
       if (claims.length === 0) await requireQueue(queue);
       return deliveries(claims);
     },
     settleAndDequeue: async (queue, endings, options) => {
       const { count = 1 } = options;
-      const { unfit, deliveries } = reading();
+      const { unfit, deliveries, tell } = reading();
       const turn = await finish(queue, endings, { count, owner: noteOf(options), unfit });
+      tell(options);
       return { settlements: turn.settlements, deliveries: deliveries(turn.claims) };
     },
     ack: async (queue, receipts) =>
@@ -169,12 +171,20 @@ export async function storeBackend(
 /** Reads what is claimed once: what can't be used is named under the lock, the rest is handed out. */
 function reading() {
   const data = new Map<string, Uint8Array>();
+  const problems = new Map<string, [id: string, problem: string]>();
   return {
     unfit(claim: Claim): string | null {
       const decoded = fromClaim(claim);
-      if ("problem" in decoded) return decoded.problem;
+      if ("problem" in decoded) {
+        const { id, generation } = claim.receipt;
+        problems.set(generation, [id, decoded.problem]);
+        return decoded.problem;
+      }
       data.set(claim.receipt.id, decoded.data);
       return null;
+    },
+    tell({ onUnreadable }: DequeueOptions): void {
+      for (const [id, problem] of problems.values()) onUnreadable?.(id, problem);
     },
     deliveries: (claims: readonly Claim[]): Delivery[] =>
       claims.map(({ receipt, attempts }) => ({
