@@ -1,5 +1,5 @@
 /** `agentq cancel TICKET`: from here on it never lands. */
-import { cancelTicket } from "../../src/landing/control.ts";
+import { cancelTicket, isOnBranch } from "../../src/landing/control.ts";
 import { documentOfResult } from "../../src/landing/documents.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import { systemClock } from "../../src/platform/clock.ts";
@@ -10,6 +10,14 @@ import { describeResult } from "../output/landing.ts";
 export async function run(context: Context, args: readonly string[]): Promise<number> {
   const ticket = ticketNumber(args[0]);
   const { queue, snapshot } = await openSession(context);
+  if (await isOnBranch(queue, snapshot, ticket, context.signal)) {
+    context.print(
+      { schema: "agentq.cancel/1", ticket, cancelled: false },
+      () =>
+        `too late: the branch is at what ticket ${ticket} wants already; the next lander records it`,
+    );
+    return 1;
+  }
   const result = await cancelTicket(queue, snapshot, ticket, {
     clock: systemClock,
     by: participantId(),

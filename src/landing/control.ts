@@ -8,6 +8,7 @@
 import { Buffer } from "node:buffer";
 import type { Clock } from "../platform/clock.ts";
 import { AgentqError } from "../errors.ts";
+import { parseCommitLinks } from "../git/commit.ts";
 import type { Oid } from "../git/types.ts";
 import { type LockEntry, numberOf, type ResultEntry } from "./chain.ts";
 import { chainCommit, type NewCommit } from "./chain-commit.ts";
@@ -210,6 +211,27 @@ export async function cancelTicket(
   const after = ticket < last.next ? last : await readSnapshot(queue, signal);
   if (ticket >= after.next) return null;
   return await queue.chains.find("done", after.done!, ticket, signal);
+}
+
+/**
+ * Whether the branch is at what the next ticket wants, be it by a landing that was interrupted or by hand: to
+ * cancel it is too late then, the next lander records it.
+ */
+export async function isOnBranch(
+  queue: Queue,
+  snapshot: Snapshot,
+  ticket: number,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const { tip } = snapshot;
+  if (ticket !== snapshot.next || snapshot.unacked === 0 || tip === null) return false;
+  const control = await readControl(queue, snapshot.lock, signal);
+  if (control.cancelled.includes(ticket)) return false;
+  const entry = await queue.chains.find("queue", snapshot.queue!, ticket, signal);
+  const { candidate, agentq } = entry.message;
+  if (tip === candidate) return agentq?.tip !== tip && snapshot.done?.message.landed !== tip;
+  const commit = (await queue.origin.readCommits([tip], signal)).get(tip);
+  return commit !== undefined && parseCommitLinks(commit, tip).parents[1] === candidate;
 }
 
 /** The error for a number that no ticket has. */

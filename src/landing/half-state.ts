@@ -35,7 +35,9 @@ export async function alreadyPublished(
 
   const { candidate } = ticket.message;
   if (tip === candidate) {
-    for (const before of [held.interrupted(), movedFrom(at)]) {
+    // Of a ticket that was cancelled the branch may have what it wants, but nobody landed it.
+    const moved = held.control().cancelled.includes(ticket.message.ticket) ? null : movedFrom(at);
+    for (const before of [held.interrupted(), moved]) {
       if (before === null || before === tip) continue;
       if (before === NO_TIP || await workshop.contains(tip, before, signal)) return before;
     }

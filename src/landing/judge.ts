@@ -45,7 +45,7 @@ export async function judge(
   try {
     const mergedOnto = await alreadyPublished(at, held, workshop, work.signal);
     if (mergedOnto !== null) {
-      progress("already on the branch, by an interrupted publication");
+      progress("already on the branch: recording it");
       return given({ kind: "recovered", tip: mergedOnto, landed: tip!, by: null });
     }
     if (held.control().cancelled.includes(number)) return given({ kind: "cancelled" });

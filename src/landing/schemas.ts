@@ -115,8 +115,8 @@ export type ShowDocument = z.infer<typeof showDocument>;
 export const cancelDocument = z.object({
   schema: z.literal("agentq.cancel/1"),
   ticket: count,
-  /** It will get the result `cancelled` in its turn. */
-  cancelled: z.literal(true),
+  /** It will get the result `cancelled` in its turn; false: too late, the branch is at what it wants. */
+  cancelled: z.boolean(),
 });
 
 export const controlDocument = z.object({

@@ -164,3 +164,17 @@ for (
     },
   );
 }
+
+overBoth(
+  "a ticket that was cancelled before its branch was moved by hand stays so",
+  async (make) => {
+    const origin = make();
+    const agent = makeAgent(origin);
+    const candidate = agentCommit(agent, { "b.txt": "b\n" });
+    const { ticket } = await runJson(agent, ["submit", "--no-wait"]);
+    await runJson(agent, ["cancel", String(ticket)]);
+    git(origin.dir, "update-ref", "refs/heads/main", candidate);
+    await run(agent, ["land"]);
+    assert.deepEqual(results(origin).map(({ reason }) => reason), ["cancelled"]);
+  },
+);
