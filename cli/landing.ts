@@ -1,6 +1,7 @@
 /** What the commands of the landing queue share: the queue that the settings name, and this run's part. */
 import { join } from "node:path";
 import { AgentqError } from "../src/errors.ts";
+import type { GitConfig } from "../src/git/config.ts";
 import { redactUrl } from "../src/git/remote.ts";
 import type { Repository } from "../src/git/repository.ts";
 import type { Oid, Origin } from "../src/git/types.ts";
@@ -28,6 +29,15 @@ export function printableRemote(context: Context): string {
   return redactUrl(context.remote);
 }
 
+/** What fetches from, and pushes to, where the queue is: a remote that is fetched from elsewhere (`pushurl`) doesn't. */
+export function remoteForHints(
+  context: Context,
+  config: GitConfig | null = context.repositoryOrNull()?.config ?? null,
+): string {
+  const pushed = config?.get(`remote.${context.remote}.pushurl`);
+  return pushed ? redactUrl(pushed) : printableRemote(context);
+}
+
 /** The branch that the clone believes to be the remote's HEAD: right, it saves a round trip. */
 export function guessedBranch(context: Context): string | null {
   if (context.branch !== null) return context.branch;
@@ -52,7 +62,7 @@ export async function openSession(
     namespace: context.namespace,
     branch: context.branch,
     guess: guessedBranch(context),
-    remote: printableRemote(context),
+    remote: remoteForHints(context),
     ...(kept && { kept: kept(origin) }),
     signal: context.signal,
   });

@@ -7,7 +7,7 @@ import { cloneOrConfig, type FoundClone } from "../broken-clone.ts";
 import type { Context } from "../context.ts";
 import { cloneChecks } from "../doctor/clone.ts";
 import { machineAndState } from "../doctor/machine.ts";
-import { printableRemote, reaches } from "../landing.ts";
+import { reaches, remoteForHints } from "../landing.ts";
 import type { Flags } from "../spec.ts";
 
 /**
@@ -37,7 +37,7 @@ async function originChecks(
     return await examineOrigin(open, {
       namespace: context.namespace,
       branch: context.branch,
-      remote: printableRemote(context),
+      remote: remoteForHints(context, found.config),
       by: "doctor",
       push: flags["read-only"] !== true,
       clone,

@@ -77,6 +77,19 @@ overBoth("a deleted branch is restored by what doctor says, in any clone", async
   checkLaws(origin, { rewound: true });
 });
 
+scenario(
+  "where a clone fetches from elsewhere than it pushes to, the queue's place is named",
+  async () => {
+    const origin = makeOrigin();
+    const mirror = join(tempDir(), "mirror.git");
+    git(tempDir(), "clone", "-q", "--mirror", origin.dir, mirror);
+    const { lander } = await landed(origin);
+    git(lander.dir, "remote", "set-url", "origin", mirror);
+    git(lander.dir, "config", "remote.origin.pushurl", origin.dir);
+    await deleteAndRestore(origin, lander);
+  },
+);
+
 scenario("the same over ssh, and where names need quotes and the remote is a url", async () => {
   const sshd = await startSshd();
   stops.push(sshd.stop);
