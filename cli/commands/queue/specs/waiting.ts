@@ -31,7 +31,7 @@ export const WAITING_SPECS: readonly CommandSpec[] = [
     summary: "Return when nothing is unacknowledged",
     details:
       "That is: pending = 0 and processing = 0 in one snapshot. Exit 3 when the time is over, whatever\n" +
-      "the backend does. One that can't be reached for a while is asked again until it answers.",
+      "the backend does. One that was opened and can't be reached for a while is asked again until it answers.",
     arguments: [NAME],
     flags: [...COMMON, {
       name: "timeout",
