@@ -1,4 +1,5 @@
 /** `agentq flush`: deliver submissions that this machine kept while the origin was out of reach. */
+import { isSameOrigin } from "../../src/landing/submit-request.ts";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Repository } from "../../src/git/repository.ts";
 import type { Origin } from "../../src/git/types.ts";
@@ -173,7 +174,7 @@ async function originOf(repository: Repository, record: SubmissionRecord): Promi
       return null;
     });
     if (origin === null) continue;
-    if (origin.url === url) return origin;
+    if (isSameOrigin(origin.url, url)) return origin;
     origin.close();
     if (name === remote) leadsElsewhere.push(`remote ${remote} is ${origin.url} now`);
   }

@@ -218,7 +218,7 @@ export function openWorkTree(root: string): WorkTree {
     pruneEmpty(directory) {
       for (let path = directory; path !== "" && isReal(path); path = parentOf(path)) {
         try {
-          fs.rmdirSync(at(path));
+          permitted(parentOf(path), () => fs.rmdirSync(at(path)));
         } catch (error) {
           if (["ENOTEMPTY", "EEXIST", "EBUSY"].includes(errnoOf(error) ?? "")) return;
           if (errnoOf(error) !== "ENOENT") throw ioError("remove", shown(path), error);

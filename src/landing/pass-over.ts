@@ -150,6 +150,9 @@ export async function halfPassedOver(
   const line: Judged[] = [];
   for (let number = next; number < last; number++) {
     const ticket = await queue.chains.find("queue", snapshot.queue!, number, options.signal);
+    // What the branch has was not passed over: `done` was set back to before it.
+    const { candidate } = ticket.message;
+    if (await options.workshop.contains(tip, candidate, options.signal)) return null;
     const why = control.refusals?.ticket === number
       ? control.refusals.why
       : "the origin refused the push, or the checks did";

@@ -108,7 +108,7 @@ export function isForQueue(
 }
 
 /** One directory has many names: a path, a link to it, `file://`. Of other urls each is an origin of its own. */
-function isSameOrigin(a: string, b: string): boolean {
+export function isSameOrigin(a: string, b: string): boolean {
   if (a === b) return true;
   const place = placeOfUrl(a);
   return place !== null && place === placeOfUrl(b);

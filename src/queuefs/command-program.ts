@@ -8,6 +8,8 @@ import { quoted } from "./names.ts";
 
 /** As the system reads of a script's first line. */
 const FIRST_LINE_BYTES = 256;
+/** Where programs are looked for without a PATH. */
+const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** Interpreters may be scripts themselves, and so on, to the depth at which the system gives up. */
 const MAX_DEPTH = 4;
 
@@ -71,7 +73,9 @@ function find(
   if (program === "" || program.includes("\0")) return null;
   const places = program.includes("/")
     ? [resolve(cwd, program)]
-    : (process.env.PATH ?? "").split(":").map((directory) => resolve(cwd, directory, program));
+    : (process.env.PATH ?? DEFAULT_PATH).split(":").map((directory) =>
+      resolve(cwd, directory, program)
+    );
   let problem: "directory" | "mode" | undefined;
   for (const place of places) {
     try {
@@ -157,8 +161,9 @@ function interpreterOf(file: string): string[] | null {
   return words.length === 0 ? null : words;
 }
 
-/** The program that `env` is to run, where that is plain to see. */
+/** The program that `env` is to run, where that is plain to see: without quotes, variables and another PATH. */
 function namedToEnv(words: readonly string[]): string | null {
+  if (words.some((word) => /["'\\$]|^PATH=/.test(word))) return null;
   for (const word of words) {
     if (word === "-S" || word === "-i" || /^\w+=/.test(word)) continue;
     return word.startsWith("-") ? null : word;

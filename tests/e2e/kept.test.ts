@@ -262,9 +262,15 @@ for (const spelled of ["plain", "relative", "slash", "dot", "double", "file", "l
     assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
     // By its other name it is the same queue, with the same ticket.
     git(agent.dir, "remote", "set-url", "origin", path);
+    agentCommit(agent, { "b.txt": "b\n" });
+    const once = away(origin);
+    await runJson(agent, ["submit", "--no-wait", "--offline"]);
+    once();
+    git(agent.dir, "remote", "set-url", "origin", url);
+    assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+    git(agent.dir, "checkout", "-q", "HEAD^");
     assert.equal((await runJson(agent, ["submit", "--no-wait"])).ticket, 0);
-    assert.equal((await runJson(agent, ["status"])).next, 0);
-    assert.equal((await runJson(agent, ["status"])).unacked, 1);
+    assert.equal((await runJson(agent, ["status"])).unacked, 2);
   });
 }
 

@@ -622,6 +622,40 @@ describe("a program that can't be run", () => {
     assert.ok(errors >= 2);
   });
 
+  test("is looked for as env does, or not at all where that isn't plain", async () => {
+    const dir = tempDir();
+    const own = join(dir, "own-sh");
+    copyFileSync("/bin/sh", own);
+    chmodSync(own, 0o755);
+    const seen = join(dir, "seen");
+    const before = process.env.PATH;
+    const scripts = [
+      `#!/usr/bin/env -S PATH=${dir}:/usr/bin:/bin own-sh`,
+      '#!/usr/bin/env -S GREETING="hello world" sh',
+      "#!/usr/bin/env -S GREETING='hello world' 'sh' -e",
+      "#!/usr/bin/env -S sh\\_-e",
+      "#!/usr/bin/env -S ${OWN}/own-sh",
+      "#!/usr/bin/env sh",
+    ];
+    try {
+      process.env.OWN = dir;
+      for (const [i, line] of scripts.entries()) {
+        const program = join(dir, `s${i}`);
+        writeFileSync(program, `${line}\necho ${i} >>${seen}\n`, { mode: 0o755 });
+        if (i === scripts.length - 1) delete process.env.PATH;
+        const backend = await filled("a");
+        const handler = commandHandler("q", [program]);
+        await startWorker(backend, "q", handler, { ...FAST, maxAttempts: 1, untilEmpty: true })
+          .done;
+        assert.deepEqual(await backend.failed.list("q"), [], line);
+      }
+    } finally {
+      process.env.PATH = before;
+      delete process.env.OWN;
+    }
+    assert.equal(readFileSync(seen, "utf8"), "0\n1\n2\n3\n4\n5\n");
+  });
+
   test("nor its interpreter: no shell runs the script in its place", async () => {
     const dir = tempDir();
     const path = (name: string) => join(dir, name);

@@ -84,7 +84,10 @@ function* findLineLoss(
         side: parent === 1 ? texts.ours : texts.theirs,
         other: alone ? texts.base : parent === 1 ? texts.theirs : texts.ours,
         result: texts.result,
-        elsewhere: context.elsewhere,
+        // Where the file is as it was, its lines belong here, whatever other file has them too.
+        elsewhere: alone && !conflicted && result.oid === base.oid
+          ? () => new Map()
+          : context.elsewhere,
         prepared,
       },
       conflicted,

@@ -75,3 +75,15 @@ test("a new file that is like one left alone, or one deleted, is a new one", () 
   });
   passes(apartFrom);
 });
+
+test("a file that is as it was lost what a side did to it, though its twin has that now", () => {
+  const conf = `def view(request):\n${lines(0, 12)}    return render(request)\n`;
+  const fixed = conf.replace(
+    "def view(request):\n",
+    "def view(request):\n    authorize(request)\n",
+  );
+  const base: Files = { "a/conf.py": conf, "b/conf.py": conf, own: "0\n" };
+  const settle: Files = { "a/conf.py": conf, "b/conf.py": fixed };
+  refuses(merged(base, { "a/conf.py": fixed }, { own: "his\n" }, settle), ["a/conf.py"]);
+  passes(merged(base, { "a/conf.py": fixed }, { own: "his\n" }, { "b/conf.py": fixed }));
+});
