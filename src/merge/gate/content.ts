@@ -88,6 +88,7 @@ function* findLineLoss(
         elsewhere: alone && !conflicted && result.oid === base.oid
           ? () => new Map()
           : context.elsewhere,
+        ...context.written && { written: () => context.written!() },
         prepared,
       },
       conflicted,

@@ -11,6 +11,7 @@
  * ```
  */
 import { hasWord, type Layout, placeOf, slice } from "./layout.ts";
+import { bareText, ownCount } from "./written.ts";
 import { isNameImported } from "./imports.ts";
 import { type NumberedLines, numberedLines } from "./numbers.ts";
 import { countKeys, isEnough } from "./tally.ts";
@@ -154,7 +155,8 @@ function isGone(layout: Layout, own: KnownCounts, how: PutIn, beside: BesideHunk
   const brought = fresh.length > 0 || how === "instead" ? fresh : all.filter((one) => one.isMore);
   if (brought.length === 0) return false;
   const trace = brought.some(({ word, without }) =>
-    countOf(words.result, word) > without || countOf(texts.elsewhere(), word) > 0
+    countOf(words.result, word) > without && ownCount(layout, word, own) > without ||
+    countOf(texts.elsewhere(), word) > 0
   );
   if (trace || beside.isAdapted(own)) return false;
   // What the other side does away with needn't be said, nor any word twice: `self.port = port` is a field, `port: int`.
@@ -257,10 +259,21 @@ export function isWrittenAnew(layout: Layout, hunk: Hunk, lost: number): boolean
 }
 
 /** Words of lines `[from, to)` of the result that none of the versions merged has. */
-function newWords({ words, result }: Layout, from: number, to: number): Set<string> {
+function newWords({ words, result, texts }: Layout, from: number, to: number): Set<string> {
+  const isKnown = (word: string) =>
+    words.base.has(word) || words.other.has(word) || words.side.has(word);
   const found = new Set(wordCounts(slice(result, from, to - from)).keys());
-  for (const word of found) {
-    if (words.base.has(word) || words.other.has(word) || words.side.has(word)) found.delete(word);
+  for (const word of found) if (isKnown(word)) found.delete(word);
+  if (found.size === 0 || texts.written === undefined) return found;
+  // Of lines that nobody copied.
+  const own = new Set<string>();
+  const written = texts.written();
+  for (let i = from; i < to; i++) {
+    const line = slice(result, i, 1);
+    const fresh = [...wordCounts(line).keys()].filter((word) => found.has(word));
+    if (fresh.length > 0 && !written.has(bareText(line))) {
+      for (const word of fresh) own.add(word);
+    }
   }
-  return found;
+  return own;
 }

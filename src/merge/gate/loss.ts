@@ -23,6 +23,8 @@ export interface PathContext {
   readonly db: ObjectReader;
   /** Words that the merge added to paths other than the one judged. */
   elsewhere(): WordSource;
+  /** Lines of the files that a side changed, as {@link Texts.written}. */
+  written?(): ReadonlySet<string>;
   /** What the parents have at all paths that the merge changed. */
   parents(): readonly Version[];
 }

@@ -8,6 +8,7 @@ import { renamedAside } from "./aside.ts";
 import type { Loss, PathVersions } from "./loss.ts";
 import { lossSteps } from "./path.ts";
 import { linesElsewhere } from "./elsewhere.ts";
+import { writtenLines } from "./written.ts";
 import { moves, standApart } from "./moved.ts";
 import { countOf, type Counts } from "./words.ts";
 import type { CommitGraph } from "../graph.ts";
@@ -110,6 +111,10 @@ export function* compareMerge(
   /** The three versions that were merged at a path: renames give it those of other paths. */
   const sources = (path: string): PairedVersions =>
     merged.paired.get(path) ?? aside.get(path) ?? named(path);
+  const written = writtenLines(db, lookup, merged.baseTree, [
+    graph.tree(merged.ours),
+    graph.tree(merged.theirs),
+  ]);
   const find = moves(db);
   const elsewhere = linesElsewhere(db);
   const parents = (): Version[] =>
@@ -159,7 +164,8 @@ export function* compareMerge(
         const later = elsewhere(from, changesTo(tip));
         return new Map([...here].map(([word, n]) => [word, Math.min(n, countOf(later, word))]));
       };
-      const found = yield* lossSteps({ db, elsewhere: () => moved ??= movedWords(), parents }, {
+      const context = { db, elsewhere: () => moved ??= movedWords(), parents, written };
+      const found = yield* lossSteps(context, {
         path,
         ...three,
         expected,

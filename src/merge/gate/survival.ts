@@ -17,6 +17,8 @@ export interface Texts {
   readonly result: Uint8Array;
   /** Words that the merge added elsewhere: a change may have moved with the code it belongs to. */
   readonly elsewhere: () => WordSource;
+  /** Lines, without blanks, of files that a side changed: who copies one has written nothing. */
+  readonly written?: () => ReadonlySet<string>;
   /** Where these texts were prepared (the side's, unless it is one made up). */
   readonly prepared: Prepared;
 }

@@ -87,3 +87,31 @@ test("a file that is as it was lost what a side did to it, though its twin has t
   refuses(merged(base, { "a/conf.py": fixed }, { own: "his\n" }, settle), ["a/conf.py"]);
   passes(merged(base, { "a/conf.py": fixed }, { own: "his\n" }, { "b/conf.py": fixed }));
 });
+
+describe("an edit is lost where another file's text is laid over it:", () => {
+  const legacy = "# legacy\nimport pickle\n\nclass Handler(object):\n" +
+    "    def get(self, key):\n        return pickle.load(open(key))\n";
+  const source = `import json\n${lines(0, 12)}def save(request, data):\n` +
+    `    conn.execute("update users set data = ?", json.dumps(data))\n${lines(12, 24)}limit = 50\n`;
+  const fixed = source.replace(
+    / {4}conn\.execute.*\n/,
+    "    ledger.append(AuditRecord(actor, payload=data))\n",
+  );
+  const longer = source.replace("limit = 50", "limit = 200 # rows shown");
+  const base: Files = { "h.py": legacy, "h2.py": source, own: "0\n" };
+
+  test("a copy of it, edited, by a newer one of the same", () => {
+    const settle: Files = { "h.py": longer };
+    refuses(merged(base, { "h2.py": longer }, { "h.py": fixed }, settle), ["h.py"]);
+    refuses(merged(base, { "h.py": fixed }, { "h2.py": longer }, settle), ["h.py"]);
+    const both = fixed.replace("limit = 50", "limit = 200 # rows shown");
+    passes(merged(base, { "h2.py": longer }, { "h.py": fixed }, { "h.py": both }));
+    passes(merged(base, { "h2.py": longer }, { "h.py": fixed }, {}));
+  });
+
+  test("what was moved over it, edited, by what the other side made of the old one", () => {
+    const move = (dir: string): void => moveTo("h.py", fixed, "h2.py")(dir);
+    const settle = (dir: string): void => moveTo("h.py", longer, "h2.py")(dir);
+    refuses(merged(base, { "h2.py": longer }, move, settle), ["h.py"]);
+  });
+});
