@@ -38,7 +38,8 @@ export async function offerResolution(
     } else if (left.reason === "clean" && tip === document.tip) {
       // The lander met the very same: a submodule that is checked out here, a merge driver of this clone alone.
       context.progress.line(
-        `the merge with ${label} is clean in this clone, by what only this clone has: git merge ${label}, submit again`,
+        `the merge with ${label} is clean in this clone, by what only this clone has: ` +
+          `git fetch && git merge ${label}, submit again`,
       );
     } else if (left.reason === "clean") {
       context.progress.line(`${left.message} Submitting it again.`);

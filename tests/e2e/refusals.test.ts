@@ -416,7 +416,10 @@ scenario(
     const refused = await run(a, ["submit", "--json"]);
     assert.equal(refused.status, 1);
     assert.equal(refused.json.ticket, 2, "one ticket, not several");
-    assert.match(refused.stderr, /is clean in this clone.*: git merge origin\/main, submit again/);
+    assert.match(
+      refused.stderr,
+      /is clean in this clone.*: git fetch && git merge origin\/main, submit/,
+    );
     git(a.dir, "fetch", "-q");
     git(a.dir, "merge", "-q", "--no-edit", "origin/main");
   },
