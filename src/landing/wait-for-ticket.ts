@@ -53,11 +53,14 @@ export async function waitForTicket(
     }
     let candidate = options.candidate;
     let missingSince: number | null = null;
+    /** The queue's head when the number was last known to be this ticket's. */
+    let seen = ticket <= numberOf(snapshot.queue) ? snapshot.queue : null;
     for (;;) {
       // Replicas and caches in front of a server may be behind for a while.
       if (ticket <= numberOf(snapshot.queue)) missingSince = null;
       else {
         missingSince ??= clock.monotonic();
+        seen = null;
         const missing = clock.monotonic() - missingSince;
         const late = clock.monotonic() >= deadline;
         if (missing >= (late ? MISSING_MS / 2 : MISSING_MS)) throw lostTicket(ticket);
@@ -80,6 +83,14 @@ export async function waitForTicket(
           }
           return result;
         }
+        // A queue that was put back, and has another's ticket of that number by now, doesn't come to this one.
+        const head = snapshot.queue!;
+        const isBack = seen === null || head.oid !== seen.oid && numberOf(head) <= numberOf(seen);
+        if (candidate !== undefined && isBack) {
+          const entry = await queue.chains.find("queue", head, ticket, options.signal);
+          if (entry.message.candidate !== candidate) throw lostTicket(ticket);
+        }
+        seen = head;
         if (late) return null;
         candidate ??= (await queue.chains.find("queue", snapshot.queue!, ticket, options.signal))
           .message.candidate as Oid;

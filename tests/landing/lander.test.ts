@@ -507,6 +507,39 @@ describe("the lock", () => {
     assert.equal(holderOf((await readSnapshot(queue)).lock), null);
   });
 
+  test("who waits for a number that has become another's hears it before that one has landed", async () => {
+    const { fake, queue, world, run, submit, duty } = await scene();
+    const QUEUE = "refs/weave/main/queue";
+    const empty = fake.refs.get(QUEUE);
+    const candidate = await submit("one");
+    const clock = world.clock("me");
+    await run(pauseQueue(queue, await readSnapshot(queue), "r", { clock, by: "operator" }));
+    const waiting = waitForTicket(queue, await readSnapshot(queue), 0, {
+      ...duty("me"),
+      candidate,
+      timeout: 60_000,
+    });
+    const swapped = (async () => {
+      await clock.sleep(5000);
+      // The origin is put back to what it was before, and somebody else submits.
+      if (empty === undefined) fake.refs.delete(QUEUE);
+      else fake.refs.set(QUEUE, empty);
+      await enqueue(queue, await readSnapshot(queue), {
+        candidate: fakeCommit(fake, [], "two"),
+        submitter: "two",
+        verifyCmd: null,
+        verifyTimeout: 1,
+        submission: "two",
+        submittedAt: 1,
+        title: null,
+        drops: [],
+      }, { clock, objects: fake.reader() });
+    })();
+    const begun = clock.monotonic();
+    await assert.rejects(run(Promise.all([waiting, swapped])), { code: "ticket-unknown" });
+    assert.ok(clock.monotonic() - begun < 20_000, `${clock.monotonic() - begun} ms`);
+  });
+
   test("renewals stop with the release", async () => {
     const { fake, queue, world, run } = await scene();
     const held = await acquireLock(queue, await readSnapshot(queue), {
