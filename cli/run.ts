@@ -147,12 +147,19 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
       const config = clone ? clone.config : open()?.config ?? null;
       return config ?? (clone?.problem ? null : outside ??= openConfig({ repository: null }));
     };
-    const flags = resolveFlags([...(spec.flags ?? []), ...GLOBAL_FLAGS], given, (flag) => {
+    const specs = [...(spec.flags ?? []), ...GLOBAL_FLAGS];
+    const flags = resolveFlags(specs, given, (flag) => {
       const config = configOf();
-      const values = config?.getAll(`agentq.${flag}`) ?? [];
-      return values.length > 0
-        ? values
-        : config?.getAll(`agentq.${flag.replaceAll("-", "")}`) ?? [];
+      // A key alone is a boolean that is on, as for git.
+      const isBoolean = specs.some(({ name, kind }) => name === flag && kind === "boolean");
+      const valuesOf = (key: string): string[] =>
+        isBoolean
+          ? config?.entries().filter((one) => one.key === key).map(({ value }) =>
+            value ?? "true"
+          ) ?? []
+          : config?.getAll(key) ?? [];
+      const values = valuesOf(`agentq.${flag}`);
+      return values.length > 0 ? values : valuesOf(`agentq.${flag.replaceAll("-", "")}`);
     });
     json = flags.json === true;
     verbose = flags.verbose === true;

@@ -1,6 +1,7 @@
 /** Every flag can be set in the environment and in git config too, but those that must not be. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { test } from "node:test";
@@ -208,4 +209,25 @@ test("the version is a document with --json, wherever that is said", () => {
   assert.equal(run(["-V", "--json"]).out, document);
   assert.equal(run(["--version"], { AGENTQ_JSON: "1" }).out, document);
   assert.equal(run(["--version"], { AGENTQ_JSON: "0" }).out, plain);
+});
+
+test("the person's own git config counts outside of clones, and a key alone is on", LONG, () => {
+  const dir = tempDir();
+  const run = runner(dir);
+  const file = join(dir, "config");
+  const with_ = (text: string) => {
+    writeFileSync(file, text);
+    return { GIT_CONFIG_GLOBAL: file, GIT_CONFIG_NOSYSTEM: "1" };
+  };
+  const backend = `[agentq]\n\tbackend = sqlite:${join(dir, "q.db")}\n`;
+  assert.equal(run(["queue", "create", "jobs"], with_(backend)).code, 0);
+  assert.ok(existsSync(join(dir, "q.db")));
+  const isJson = (text: string) =>
+    run(["queue", "ls"], with_(`${backend}\t${text}\n`)).out.startsWith("{");
+  assert.deepEqual(["json", "json = true", "json =", "json = off"].map(isJson), [
+    true,
+    true,
+    false,
+    false,
+  ]);
 });
