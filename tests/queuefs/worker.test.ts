@@ -635,25 +635,30 @@ describe("a program that can't be run", () => {
       "#!/usr/bin/env -S GREETING='hello world' 'sh' -e",
       "#!/usr/bin/env -S sh\\_-e",
       "#!/usr/bin/env -S ${OWN}/own-sh",
-      "#!/usr/bin/env sh",
     ];
     try {
       process.env.OWN = dir;
       for (const [i, line] of scripts.entries()) {
         const program = join(dir, `s${i}`);
         writeFileSync(program, `${line}\necho ${i} >>${seen}\n`, { mode: 0o755 });
-        if (i === scripts.length - 1) delete process.env.PATH;
         const backend = await filled("a");
         const handler = commandHandler("q", [program]);
         await startWorker(backend, "q", handler, { ...FAST, maxAttempts: 1, untilEmpty: true })
           .done;
         assert.deepEqual(await backend.failed.list("q"), [], line);
       }
+      // Without a PATH it is where the system looks then. (Not every runtime starts a program so.)
+      const program = join(dir, "plain");
+      writeFileSync(program, "#!/usr/bin/env sh\n:\n", { mode: 0o755 });
+      delete process.env.PATH;
+      commandHandler("q", [program]);
+      commandHandler("q", ["sh"]);
+      assert.throws(() => commandHandler("q", ["nosuch"]), { code: "command-not-started" });
     } finally {
       process.env.PATH = before;
       delete process.env.OWN;
     }
-    assert.equal(readFileSync(seen, "utf8"), "0\n1\n2\n3\n4\n5\n");
+    assert.equal(readFileSync(seen, "utf8"), "0\n1\n2\n3\n4\n");
   });
 
   test("nor its interpreter: no shell runs the script in its place", async () => {

@@ -163,7 +163,14 @@ export function start(agent: Agent, args: readonly string[], options: StartOptio
     pid: child.pid!,
     child,
     done,
-    kill: (signal) => void process.kill(child.pid!, signal),
+    kill: (signal) => {
+      try {
+        process.kill(child.pid!, signal);
+      } catch (error) {
+        // It has ended by itself, a moment before.
+        if ((error as { code?: string }).code !== "ESRCH") throw error;
+      }
+    },
     stderr: () => err,
   };
 }
