@@ -46,13 +46,14 @@ interface Added {
 /** Tells which words of a path's missing lines stand in lines that other paths got. */
 export function linesElsewhere(
   db: ObjectReader,
+  baseOf: (path: string) => Version,
 ): (from: MovedFrom, changes: readonly Difference[]) => Counts {
   const known = new Map<readonly Difference[], AddedLines>();
   return (from, changes) => {
     const missing = missingLines(db, from);
     if (missing.size === 0) return new Map();
     let added = known.get(changes);
-    if (!added) known.set(changes, added = addedLines(db, changes));
+    if (!added) known.set(changes, added = addedLines(db, changes, baseOf));
     return standing(db, from, missing, added);
   };
 }
@@ -67,7 +68,12 @@ interface AddedLines {
   newFile(path: string): ReadonlySet<string>;
 }
 
-function addedLines(db: ObjectReader, changes: readonly Difference[]): AddedLines {
+/** A line that was deleted in its file and is back there has come from nowhere else: it is not among them. */
+function addedLines(
+  db: ObjectReader,
+  changes: readonly Difference[],
+  baseOf: (path: string) => Version,
+): AddedLines {
   const lines: Added[] = [];
   const byWord = new Map<string, number[]>();
   const texts = new Map<string, Set<string>>();
@@ -78,11 +84,19 @@ function addedLines(db: ObjectReader, changes: readonly Difference[]): AddedLine
     const file = splitWords(db, right);
     if (isNew && isPatch(db, right)) continue;
     if (isNew) texts.set(path, new Set(file.map(keyOf)));
-    const before = new Map<string, number>();
     const more = counted(file.flat());
+    const there = lineCounts(file);
+    const before = new Map<string, number>();
     for (const words of splitWords(db, left)) {
       before.set(keyOf(words), (before.get(keyOf(words)) ?? 0) + 1);
       for (const word of words) more.set(word, countOf(more, word) - 1);
+    }
+    const old = isNew ? [] : splitWords(db, baseOf(path));
+    for (const [key, n] of lineCounts(old)) {
+      const back = Math.min(n, there.get(key) ?? 0) - (before.get(key) ?? 0);
+      if (back <= 0) continue;
+      before.set(key, (before.get(key) ?? 0) + back);
+      for (const word of key.split(" ")) more.set(word, countOf(more, word) - back);
     }
     gained.set(path, { words: more, isNew });
     file.forEach((words, at) => {
@@ -205,6 +219,12 @@ const plain = (data: Uint8Array | null): string =>
   data ? Buffer.from(data.buffer, data.byteOffset, data.length).toString("latin1") : "";
 
 const keyOf = (words: readonly string[]): string => words.join(" ");
+
+function lineCounts(lines: readonly (readonly string[])[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const words of lines) counts.set(keyOf(words), (counts.get(keyOf(words)) ?? 0) + 1);
+  return counts;
+}
 
 function counted(words: readonly string[]): Counts {
   const counts: Counts = new Map();

@@ -12,9 +12,13 @@ const AFTER = "(?:[ \\t].*|[!-/:;?@\\[-^`{-~]{1,8}>?)?";
 /** The indents and comment signs before a marker of any size. */
 const COMMON = "[ \\t#/*;%+>|!-]{0,16}?";
 
+/** Markers may have any size: the candidate's attributes set it, or those of the clone it was merged in. */
+const SMALLEST = 4;
+
 /**
- * Sets of markers, opened, parted and closed in this order and all after the same indent or comment sign, of
- * which `sources` don't have the opening and the closing line: `[first, last]`, 1-based lines.
+ * Sets of markers of one size, opened, parted and closed in this order and all after the same indent or comment sign,
+ * of which `sources` don't have the opening and the closing line: `[first, last]`, 1-based lines. Of `size`, and of any
+ * from {@link SMALLEST} on if they name the sides, as git's do: a row of arrows is none.
  */
 export function newMarkerSets(
   result: Uint8Array,
@@ -22,7 +26,19 @@ export function newMarkerSets(
   size: number,
 ): [first: number, last: number][] {
   const text = plain(result);
-  if (!text.includes("<".repeat(size))) return [];
+  const sizes = new Set([...text.matchAll(OPENING)].map(([run]) => run.length));
+  if (size < SMALLEST && text.includes("<".repeat(size))) sizes.add(size);
+  return [...sizes].flatMap((each) => newSetsOf(text, sources, each, each !== size));
+}
+
+const OPENING = new RegExp(`<{${SMALLEST},}`, "g");
+
+function newSetsOf(
+  text: string,
+  sources: () => readonly Uint8Array[],
+  size: number,
+  named: boolean,
+): [first: number, last: number][] {
   const signs = ["<", "=", ">", "\\|"].map((sign) => `${sign}{${size}}`).join("|");
   const marker = new RegExp(`^(${BEFORE})(${signs})(?![<=>|])${AFTER}$`);
   const open = new Map<string, { line: number; text: string; parted: boolean }>();
@@ -31,6 +47,7 @@ export function newMarkerSets(
     const line = ended.trimEnd();
     const [, before, sign] = marker.exec(line) ?? [];
     if (before === undefined || sign === undefined || before.endsWith(sign[0]!)) return;
+    if (named && /[<>]/.test(sign) && !/[<>][ \t]+\S/.test(line)) return;
     const key = before.trimEnd();
     const begun = open.get(key);
     if (sign[0] === "<") open.set(key, { line: i + 1, text: line, parted: false });

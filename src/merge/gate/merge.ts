@@ -116,7 +116,7 @@ export function* compareMerge(
     graph.tree(merged.theirs),
   ]);
   const find = moves(db);
-  const elsewhere = linesElsewhere(db);
+  const elsewhere = linesElsewhere(db, (path) => sources(path).base);
   const parents = (): Version[] =>
     changes.map(({ path }) => sources(path)).flatMap(({ base, ours, theirs }) => [
       base,

@@ -115,3 +115,15 @@ describe("an edit is lost where another file's text is laid over it:", () => {
     refuses(merged(base, { "h2.py": longer }, move, settle), ["h.py"]);
   });
 });
+
+test("what is wrongly back in one file excuses nothing that is missing in another", () => {
+  const [back, kept] = ["            return\n", "        io.RawIOBase.close(self)\n"];
+  const one = "            return self\n";
+  const his: Files = { "one.py": "  char *pw_name; /* Username. */\n        return renamed_43\n" };
+  const lost: Files = { "one.py": "  char *pw_name; /* Username. */\n" };
+  const base: Files = { "one.py": one, "two.py": back + kept };
+  refuses(merged({ "one.py": one }, { own: "hers\n" }, his, lost), ["one.py"]);
+  const dir = merged(base, { "two.py": kept }, his, { ...lost, "two.py": back + kept });
+  refuses(dir, ["one.py", "two.py"]);
+  refuses(dir, ["one.py"], /^/, ["two.py"]);
+});

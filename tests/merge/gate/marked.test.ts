@@ -1,10 +1,12 @@
 /** What the gate makes of conflict markers in a merge, and of what came of them later. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { markersStand, newMarkerSets } from "../../../src/merge/gate/markers.ts";
 import { git, write } from "../../helpers/git.ts";
-import { merged, passes, refuses, type Step, step } from "./repo.ts";
+import { apart, merge, merged, passes, refuses, type Step, step } from "./repo.ts";
 
 const FILE = (middle: string): string => `head\n${middle}\ntail\n`;
 const HERS = "mid written by ALICE carefully";
@@ -159,6 +161,25 @@ describe("markers", () => {
     const own = conflicted(BOTH);
     step(own, { "doc.md": sets.join("\n\n") });
     passes(own);
+  });
+
+  test("are seen whatever size the candidate's attributes, or its clone's, gave them", () => {
+    for (const size of [4, 6, 8, 11, 32]) {
+      for (const file of [".gitattributes", ".git/info/attributes"]) {
+        const dir = apart(
+          { f: "1\n2\n3\n4\n5\n" },
+          { f: "1\n2\nhers\n4\n5\n" },
+          { f: "1\n2\nhis\n4\n5\n" },
+        );
+        write(dir, file, `f conflict-marker-size=${size}\n`);
+        if (file === ".gitattributes") step(dir, {});
+        merge(dir);
+        assert.match(readFileSync(join(dir, "f"), "utf8"), new RegExp(`^<{${size}} HEAD$`, "m"));
+        refuses(dir, ["f"], /conflict markers/);
+        step(dir, { f: "1\n2\nhers and his\n4\n5\n" });
+        passes(dir);
+      }
+    }
   });
 
   test("are no arrows, rules, headings, or streams in code", () => {
