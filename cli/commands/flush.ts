@@ -1,5 +1,4 @@
 /** `agentq flush`: deliver submissions that this machine kept while the origin was out of reach. */
-import { isSameOrigin } from "../../src/landing/submit-request.ts";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Repository } from "../../src/git/repository.ts";
 import type { Origin } from "../../src/git/types.ts";
@@ -13,6 +12,7 @@ import {
   type Submissions,
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
+import { isSameOrigin } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
 import { cloneOf, deliverOne } from "../deliver.ts";
 import { type LandingSession, warnOfDamaged } from "../landing.ts";

@@ -27,14 +27,13 @@ export interface Outlet {
 /** How much is kept for a reader that doesn't read, in bytes. */
 export const MAX_KEPT_BYTES = 1024 * 1024;
 
-const RETRY_MS = 20;
+export const RETRY_MS = 20;
 
 export function createOutlet(sink: Sink, maxKept = MAX_KEPT_BYTES): Outlet {
   let kept: Uint8Array[] = [];
   let size = 0;
   let dropped = 0;
   let inLine = false;
-  let timer: ReturnType<typeof setTimeout> | undefined;
 
   const keep = (bytes: Uint8Array) => {
     kept.push(bytes);
@@ -66,14 +65,7 @@ export function createOutlet(sink: Sink, maxKept = MAX_KEPT_BYTES): Outlet {
       tellDropped();
     }
   };
-  const again = () => {
-    timer = undefined;
-    if (!pump()) later();
-  };
-  const later = () => {
-    timer ??= setTimeout(again, RETRY_MS);
-    (timer as { unref?: () => void }).unref?.();
-  };
+  const later = again(pump);
 
   return {
     say(bytes, last = false) {
@@ -103,6 +95,19 @@ export function createOutlet(sink: Sink, maxKept = MAX_KEPT_BYTES): Outlet {
       }
     },
   };
+}
+
+/** Calls `pump` from time to time once asked to, until it is done (true), and holds no process for that. */
+export function again(pump: () => boolean): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const later = () => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      if (!pump()) later();
+    }, RETRY_MS);
+    (timer as { unref?: () => void }).unref?.();
+  };
+  return later;
 }
 
 /** Waits without letting anything else happen. */

@@ -3,9 +3,8 @@
  * dropped, as our own words on stderr are, and a write that waits would stop leases and signals with it: so the
  * programs wait, each until its last piece is taken.
  */
-import type { Sink } from "./outlet.ts";
+import { again, RETRY_MS, type Sink } from "./outlet.ts";
 
-const RETRY_MS = 20;
 /** Beside what the pipe itself holds. */
 const LITTLE_BYTES = 4096;
 
@@ -21,7 +20,6 @@ export interface PassOn {
 /** `before` says whether what was said earlier has been taken, where that goes to the same reader. */
 export function passOn(sink: Sink, before: () => boolean = () => true): PassOn {
   const kept: { bytes: Uint8Array; taken: () => void }[] = [];
-  let timer: ReturnType<typeof setTimeout> | undefined;
 
   const pump = (): boolean => {
     while (kept.length > 0) {
@@ -37,14 +35,7 @@ export function passOn(sink: Sink, before: () => boolean = () => true): PassOn {
     }
     return sink.pending() === 0;
   };
-  const again = () => {
-    timer = undefined;
-    if (!pump()) later();
-  };
-  const later = () => {
-    timer ??= setTimeout(again, RETRY_MS);
-    (timer as { unref?: () => void }).unref?.();
-  };
+  const later = again(pump);
 
   const left = () => kept.reduce((sum, { bytes }) => sum + bytes.length, sink.pending());
   return {

@@ -20,18 +20,10 @@ export interface SubmitRequest {
 }
 
 /** Where it is submitted from and to. */
-export interface SubmitPlace {
-  /** The clone's git directory. */
-  readonly repository: string;
-  /** Name or url of the remote, without credentials. */
-  readonly remote: string;
-  /** The origin as it may be printed. */
-  readonly url: string;
-  readonly namespace: string;
-  readonly branch: string | null;
-  /** True where nobody named the branch: it is the origin's HEAD. */
-  readonly isDefault?: boolean;
-}
+export type SubmitPlace = Pick<
+  SubmissionRecord,
+  "repository" | "remote" | "url" | "namespace" | "branch" | "isDefault"
+>;
 
 /** @throws `usage` for what no ticket can hold */
 export function checkRequest(request: SubmitRequest): void {
