@@ -27,6 +27,8 @@ const env: NodeJS.ProcessEnv = {
   PATH: `${join(root, "node_modules", ".bin")}${delimiter}${process.env.PATH ?? ""}`,
   NO_COLOR: "1",
 };
+// What tests make has the modes that they expect, whatever the shell's mask is.
+process.umask(0o022);
 let passed = 0;
 let failed = 0;
 

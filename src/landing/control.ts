@@ -151,7 +151,7 @@ async function changeControl(
   change: (control: Control, snapshot: Snapshot) => Promise<Control | null> | Control | null,
 ): Promise<Snapshot> {
   const { clock, by, signal } = options;
-  const retry = createRetry(clock, queue, {
+  const retry = createRetry(clock, {
     what,
     start: snapshot.lockHead,
     patience: PATIENCE_MS,
@@ -166,14 +166,14 @@ async function changeControl(
       at: clock.wall(),
       control: settled(wanted, snapshot.next - 1),
     });
-    const outcome = await pushOnce(queue, {
+    const pushed = await pushOnce(queue, {
       updates: [{ ref: queue.names.lock, old: snapshot.lockHead, new: made.oid }],
       commits: [made],
       ...(signal && { signal }),
     });
-    if (outcome === "won") return snapshot;
+    if (pushed.status === "won") return snapshot;
     const old = snapshot.lockHead;
-    if (outcome === "unknown" && signal?.aborted) {
+    if (pushed.status === "unknown" && signal?.aborted) {
       return await foundAfterStop(what, async (asking) => {
         const now = await readSnapshot(queue, asking);
         return await chainHolds(queue, "lock", now.lock, made.oid, old, asking) ? now : null;
@@ -181,12 +181,12 @@ async function changeControl(
     }
     snapshot = await readSnapshot(queue, signal);
     if (
-      outcome === "unknown" &&
+      pushed.status === "unknown" &&
       await chainHolds(queue, "lock", snapshot.lock, made.oid, old, signal)
     ) {
       return snapshot;
     }
-    await retry.again(snapshot.lockHead, outcome, signal);
+    await retry.again(snapshot.lockHead, pushed, signal);
   }
 }
 

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "../platform/clock.ts";
 import { lockCommit, readControl } from "./control.ts";
 import { type Check, check, failed } from "./doctor-check.ts";
 import { holderOf } from "./lock.ts";
-import { faultOfPush, isTurnedDown, pushOnce, wordsOf } from "./push.ts";
+import { faultOf, isTurnedDown, pushOnce, wordsOf } from "./push.ts";
 import { openQueue, type Queue, type Snapshot } from "./snapshot.ts";
 
 export interface PushCheckOptions {
@@ -38,21 +38,21 @@ export async function pushCheck(
       const old = snapshot.lockHead;
       const control = await readControl(queue, snapshot.lock, options.signal);
       const entry = lockCommit(old, { holder: null, by: options.by, at: clock.wall(), control });
-      const outcome = await pushOnce(queue, {
+      const pushed = await pushOnce(queue, {
         updates: [{ ref: names.lock, old, new: entry.oid }],
         commits: [entry],
         ...(old && { remoteHas: [old] }),
         ...(options.signal && { signal: options.signal }),
       });
-      if (outcome === "won") {
+      if (pushed.status === "won") {
         return check("push", "ok", `an atomic push to ${names.lock} is let through`);
       }
-      const fault = outcome === "unknown" ? faultOfPush(queue) : null;
+      const fault = faultOf(pushed);
       if (fault && isFinal(fault)) return check("push", "fail", wordsOf(fault), fault.hint);
       ({ snapshot } = await openQueue(origin, options));
       if (snapshot.lockHead === entry.oid) return tookEffect(queue, fault);
       if (pushes < PUSHES) continue;
-      return outcome === "unknown"
+      return pushed.status === "unknown"
         ? cameToNothing(queue, fault)
         : snapshot.lockHead === old
         ? stuck(queue)
@@ -69,9 +69,9 @@ function isFinal(fault: AgentqError): boolean {
   return isTurnedDown(fault) || fault.code === "ref-locked";
 }
 
-const because = (fault: AgentqError | null | undefined) => fault ? `: ${wordsOf(fault)}` : "";
+const because = (fault: AgentqError | undefined) => fault ? `: ${wordsOf(fault)}` : "";
 
-function tookEffect({ names, origin }: Queue, fault: AgentqError | null | undefined): Check {
+function tookEffect({ names, origin }: Queue, fault: AgentqError | undefined): Check {
   return origin.kind === "file"
     ? check(
       "push",
@@ -87,7 +87,7 @@ function tookEffect({ names, origin }: Queue, fault: AgentqError | null | undefi
     );
 }
 
-function cameToNothing({ names, origin }: Queue, fault: AgentqError | null | undefined): Check {
+function cameToNothing({ names, origin }: Queue, fault: AgentqError | undefined): Check {
   return origin.kind === "file"
     ? check(
       "push",

@@ -55,7 +55,7 @@ export async function enqueue(
   options: EnqueueOptions,
 ): Promise<TicketEntry> {
   const { clock, signal } = options;
-  const retry = createRetry(clock, queue, {
+  const retry = createRetry(clock, {
     what: "submit",
     start: snapshot.queueHead,
     patience: PATIENCE_MS,
@@ -80,27 +80,27 @@ export async function enqueue(
       ),
       clock.wall() / 1000,
     );
-    const outcome = await pushOnce(queue, {
+    const pushed = await pushOnce(queue, {
       updates: [{ ref: queue.names.queue, old: snapshot.queueHead, new: entry.oid }],
       commits: genesis ? [genesis, entry] : [entry],
       objects: options.objects,
       remoteHas: [snapshot.tip, snapshot.queueHead].filter((oid) => oid !== null),
       ...(signal && { signal }),
     });
-    if (outcome === "won") return await queue.chains.remember("queue", entry);
+    if (pushed.status === "won") return await queue.chains.remember("queue", entry);
     options.onRetry?.();
-    if (outcome === "unknown" && signal?.aborted) {
+    if (pushed.status === "unknown" && signal?.aborted) {
       return await foundAfterStop("submit", async (asking) => {
         const now = await readSnapshot(queue, asking);
         return await findSubmission(queue, now, draft.submission, since, asking);
       });
     }
     snapshot = await readSnapshot(queue, signal);
-    if (outcome === "unknown") {
+    if (pushed.status === "unknown") {
       const got = await findSubmission(queue, snapshot, draft.submission, since, signal);
       if (got) return got;
     }
-    await retry.again(snapshot.queueHead, outcome, signal);
+    await retry.again(snapshot.queueHead, pushed, signal);
   }
 }
 

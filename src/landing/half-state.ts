@@ -49,6 +49,37 @@ export async function alreadyPublished(
   return await workshop.mergedCommit(ticket, first, signal) === tip ? first : null;
 }
 
+/** How far back, in commits of the branch's first parents, a publication is looked for that others have built on. */
+const BURIED = 256;
+
+/**
+ * The publication of a ticket whose candidate the branch contains, where somebody pushed on top of it before it
+ * was recorded: by the first two kinds of evidence of {@link alreadyPublished}, further down the branch. Null
+ * when there is none.
+ */
+export async function buriedPublication(
+  at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
+  held: HeldLock,
+  workshop: Workshop,
+  signal: AbortSignal,
+): Promise<{ readonly tip: Oid; readonly landed: Oid } | null> {
+  const { ticket } = at;
+  const { published } = held.control();
+  let commit = at.snapshot.tip;
+  for (let n = 0; n < BURIED && commit !== null && commit !== at.landed; n++) {
+    if (published?.ticket === ticket.message.ticket && published.landed === commit) {
+      return { tip: published.tip, landed: commit };
+    }
+    const [first, second, ...more] = await workshop.parents(commit, signal);
+    if (first !== undefined && second === ticket.message.candidate && more.length === 0) {
+      const made = await workshop.mergedCommit(ticket, first, signal);
+      return made === commit ? { tip: first, landed: commit } : null;
+    }
+    commit = first ?? null;
+  }
+  return null;
+}
+
 /** Where the branch was before it came to the candidate of `ticket`; null where it may have been there always. */
 function movedFrom(
   { snapshot, landed, ticket }: {

@@ -4,7 +4,7 @@ import { throwIfAborted } from "../platform/clock.ts";
 import type { Oid } from "../git/types.ts";
 import type { TicketEntry } from "./chain.ts";
 import { faultOf } from "./faults.ts";
-import { alreadyPublished } from "./half-state.ts";
+import { alreadyPublished, buriedPublication } from "./half-state.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
 import { landedBefore } from "./landed-before.ts";
@@ -60,6 +60,13 @@ export async function judge(
     progress("merging");
     const merge = await workshop.merge(ticket, tip, work.signal);
     if (merge.verdict === "refused") {
+      const buried = merge.reason === REASONS.nothing
+        ? await buriedPublication(at, held, workshop, work.signal)
+        : null;
+      if (buried !== null) {
+        progress("on the branch already, below its tip: recording it");
+        return given({ kind: "recovered", ...buried, by: null });
+      }
       const refusal = await namingTicket(queue, at, merge, work.signal);
       return given({ kind: "refused", refusal });
     }

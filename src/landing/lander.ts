@@ -22,7 +22,7 @@ import type { HeldLock } from "./lock.ts";
 import { NO_TIP } from "./messages.ts";
 import { halfPassedOver, onRefusal } from "./pass-over.ts";
 import { type Judged, publish, rollForward } from "./publish.ts";
-import { createRetry } from "./push.ts";
+import { createRetry, type PushedNot } from "./push.ts";
 import type { Verdict } from "./result.ts";
 import { branchRewound } from "./rewound.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
@@ -42,7 +42,7 @@ export async function landTickets(
   options: LanderOptions,
 ): Promise<Stop> {
   const { clock, signal } = options;
-  const retry = createRetry(clock, queue, {
+  const retry = createRetry(clock, {
     what: "land",
     start: null,
     onFault: (fault) => options.onProgress?.(`${fault.message.replace(/\.$/, "")}; trying again`),
@@ -69,9 +69,9 @@ export async function landTickets(
       options.onProgress?.(`ticket ${snapshot.next - 1}: finishing an interrupted publication`);
       const objects = await options.workshop.reading(unfinished, signal);
       const asked = clock.monotonic();
-      const outcome = await rollForward(queue, held, { snapshot, landed: unfinished, objects });
-      if (outcome !== "won") {
-        await retry.again(place(snapshot, held, outcome), outcome, signal, asked);
+      const pushed = await rollForward(queue, held, { snapshot, landed: unfinished, objects });
+      if (pushed.status !== "won") {
+        await retry.again(place(snapshot, held, pushed), pushed, signal, asked);
       }
       continue;
     }
@@ -121,16 +121,16 @@ export async function landTickets(
       lastLanded: landed,
       options: counting,
     });
-    const outcome = typeof published === "object"
+    const outcome = published.status === "refused"
       ? await onRefusal(
         queue,
         held,
-        { snapshot, landed, judged: judged!, error: published.refused },
+        { snapshot, landed, judged: judged!, error: published.error },
         counting,
       )
       : published;
-    if (outcome === "won") judged = null;
-    else if (outcome !== "again") {
+    if (outcome.status === "won") judged = null;
+    else if (outcome.status !== "again") {
       await retry.again(place(snapshot, held, outcome), outcome, signal, asked);
     }
   }
@@ -141,9 +141,9 @@ function lostLock(held: HeldLock): Stop {
 }
 
 /** What moves when anybody makes progress; where a push came to nothing, our own renewals are none. */
-function place(snapshot: Snapshot, held: HeldLock, outcome: "lost" | "unknown"): string {
+function place(snapshot: Snapshot, held: HeldLock, { status }: PushedNot): string {
   const { tip, doneHead } = snapshot;
-  return `${tip} ${doneHead} ${outcome === "lost" ? held.head() : ""}`;
+  return `${tip} ${doneHead} ${status === "lost" ? held.head() : ""}`;
 }
 
 function pausedBy(control: Control): { by: string; reason: string | null } {

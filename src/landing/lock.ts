@@ -17,7 +17,7 @@ import type { LockEntry } from "./chain.ts";
 import { type Control, lockCommit, readControl } from "./control.ts";
 import type { NewCommit } from "./chain-commit.ts";
 import { NO_TIP } from "./messages.ts";
-import { faultOfPush, isLocked, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
+import { faultOf, isLocked, isTurnedDown, pushOnce, turnedDown } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 
 /** So often, in milliseconds, a holder looks at the lock between renewals: a takeover, a cancellation or a pause may have come. */
@@ -118,12 +118,12 @@ export async function acquireLock(
     at: clock.wall(),
     control,
   });
-  const outcome = await pushOnce(queue, {
+  const pushed = await pushOnce(queue, {
     updates: [{ ref: queue.names.lock, old: snapshot.lockHead, new: made.oid }],
     commits: [made],
   });
-  if (outcome === "lost") return null;
-  const fault = outcome === "unknown" ? faultOfPush(queue) : undefined;
+  if (pushed.status === "lost") return null;
+  const fault = faultOf(pushed);
   await queue.chains.remember("lock", made);
   const held = hold(queue, options, {
     head: made.oid,
@@ -131,7 +131,7 @@ export async function acquireLock(
     started,
     interrupted: holderOf(snapshot.lock) === null ? null : found.tip,
   });
-  if (outcome === "unknown") {
+  if (pushed.status === "unknown") {
     // Our id is this run's alone: an entry that names us can only stem from this push.
     try {
       const now = await readSnapshot(queue, signal);
@@ -164,8 +164,6 @@ function hold(
   state: { head: Oid; control: Control; started: number; interrupted: Oid | null },
 ): HeldLock {
   const { clock, me, ttl } = options;
-  // What became of a renewal is not to be taken for what became of the push beside it.
-  const beside: Queue = { ...queue };
   const lost = new AbortController();
   const stop = new AbortController();
   let { head, control, interrupted } = state;
@@ -251,12 +249,12 @@ function hold(
       throwIfAborted(signal);
       try {
         const made = lockCommit(head, { holder: null, by: me, at: clock.wall(), control });
-        const outcome = await pushOnce(beside, {
+        const pushed = await pushOnce(queue, {
           updates: [{ ref: queue.names.lock, old: head, new: made.oid }],
           commits: [made],
           ...(signal && { signal }),
         });
-        if (outcome === "won") return;
+        if (pushed.status === "won") return;
         if (!await lock.observe(await readSnapshot(queue, signal))) return;
       } catch (error) {
         if (!(error instanceof AgentqError) || !error.retryable) throw error;
@@ -270,11 +268,11 @@ function hold(
     try {
       const entry = lock.renewal(control);
       const asked = clock.monotonic();
-      const outcome = await pushOnce(beside, {
+      const pushed = await pushOnce(queue, {
         updates: [{ ref: queue.names.lock, old: head, new: entry.oid }],
         commits: [entry],
       });
-      if (outcome === "won") {
+      if (pushed.status === "won") {
         await lock.renewed(entry, control);
         renewedAt = asked;
         return ttl / 3;

@@ -27,7 +27,7 @@ import type { Control } from "./control.ts";
 import { judge } from "./judge.ts";
 import type { LanderOptions } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
-import { type Judged, publish, type Published } from "./publish.ts";
+import { type Judged, publish, type Published, type Refused } from "./publish.ts";
 import type { Queue, Snapshot } from "./snapshot.ts";
 
 /** How many tickets behind a refused one are tried in its place in one run. */
@@ -36,7 +36,7 @@ export const MAX_BEHIND = 3;
 /** So much of the origin's words is carried along in the lock chain. */
 const MAX_WHY = 400;
 
-export interface Refused {
+export interface RefusedTicket {
   readonly snapshot: Snapshot;
   /** The commit that the queue landed last. */
   readonly landed: Oid | null;
@@ -51,9 +51,9 @@ export interface Refused {
 export async function onRefusal(
   queue: Queue,
   held: HeldLock,
-  refused: Refused,
+  refused: RefusedTicket,
   options: LanderOptions,
-): Promise<Exclude<Published, { refused: unknown }>> {
+): Promise<Exclude<Published, Refused>> {
   const { snapshot, judged, error } = refused;
   const ticket = judged.ticket.message.ticket;
   const before = held.control().refusals;
@@ -65,7 +65,7 @@ export async function onRefusal(
       `ticket ${ticket}: the origin refused it ${times(count)}; trying what is behind it`,
     );
     const outcome = await passOver(queue, held, refused, options);
-    if (typeof outcome !== "object") return outcome;
+    if (outcome.status !== "refused") return outcome;
   }
   throw stuck(ticket, count, snapshot.unacked - 1, options.attempts, error);
 }
@@ -73,7 +73,7 @@ export async function onRefusal(
 async function passOver(
   queue: Queue,
   held: HeldLock,
-  { snapshot, landed, judged, error }: Refused,
+  { snapshot, landed, judged, error }: RefusedTicket,
   options: LanderOptions,
 ): Promise<Published> {
   const { signal } = options;
@@ -86,7 +86,7 @@ async function passOver(
     const startedAt = options.clock.wall();
     const outcome = await judge(queue, held, { snapshot, landed, ticket }, options);
     // A lock that is lost shows as soon as the refs are read again.
-    if (outcome === "again" || outcome === "lost") return "again";
+    if (outcome === "again" || outcome === "lost") return { status: "again" };
     if (outcome.kind === "stop") break;
     line.push({ ticket, verdict: outcome.verdict, startedAt });
     if (outcome.verdict.kind !== "landed") continue;
@@ -99,11 +99,11 @@ async function passOver(
         lastLanded: landed,
         options,
       });
-      if (typeof published !== "object") return published;
-      errors.set(line[first]!, published.refused);
+      if (published.status !== "refused") return published;
+      errors.set(line[first]!, published.error);
     }
   }
-  return { refused: error };
+  return { status: "refused", error };
 }
 
 /** The same as a refusal, where it passed and the origin doesn't take it. */

@@ -14,7 +14,7 @@ import type { LanderOptions } from "./lander-options.ts";
 import type { HeldLock } from "./lock.ts";
 import { listsAfter } from "./lists.ts";
 import { NO_TIP, type Result } from "./messages.ts";
-import { chainHolds, pushOnce } from "./push.ts";
+import { chainHolds, type Pushed, pushOnce } from "./push.ts";
 import { resultMessage, type Verdict } from "./result.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import type { ReadyMerge } from "./workshop.ts";
@@ -24,15 +24,15 @@ export async function rollForward(
   queue: Queue,
   held: HeldLock,
   what: { readonly snapshot: Snapshot; readonly landed: Oid; readonly objects: ObjectReader },
-): Promise<"won" | "lost" | "unknown"> {
+): Promise<Pushed> {
   const { snapshot, landed, objects } = what;
   return await held.exclusive(async () => {
     const control = held.control();
     // A pause may have been adopted since it was looked at: nothing moves the branch then.
-    if (control.paused || held.signal.aborted) return "lost";
+    if (control.paused || held.signal.aborted) return { status: "lost" };
     // This push too may be applied by halves: only what comes after it says that it was seen whole.
     const lock = held.renewal(control);
-    const outcome = await pushOnce(queue, {
+    const pushed = await pushOnce(queue, {
       updates: [
         { ref: queue.names.branch, old: snapshot.tip, new: landed },
         { ref: queue.names.lock, old: held.head(), new: lock.oid },
@@ -41,11 +41,11 @@ export async function rollForward(
       objects,
       remoteHas: [landed, snapshot.doneHead!],
     });
-    if (outcome === "won") {
+    if (pushed.status === "won") {
       const confirmed = snapshot.done!.message.ticket;
       await held.renewed(lock, { ...control, confirmed, acceptedTip: null });
     }
-    return outcome;
+    return pushed;
   });
 }
 
@@ -66,12 +66,16 @@ export interface Publication {
 }
 
 export type Published =
-  | "won"
-  | "lost"
-  | "unknown"
-  | "again"
-  /** The origin refuses to have the branch moved so: `push-refused`. */
-  | { readonly refused: AgentqError };
+  | Pushed
+  /** Nothing was pushed: read the refs again, and decide anew. */
+  | { readonly status: "again" }
+  | Refused;
+
+/** The origin refuses to have the branch moved so: `push-refused`. */
+export interface Refused {
+  readonly status: "refused";
+  readonly error: AgentqError;
+}
 
 /** The one push that publishes the results of tickets, and the commit of the last where it landed. */
 export async function publish(
@@ -90,11 +94,11 @@ export async function publish(
     : merged?.objects;
   const landed = merged?.commit ?? (verdict.kind === "recovered" ? verdict.landed : null);
   return await held.exclusive(async () => {
-    if (held.signal.aborted) return "again";
+    if (held.signal.aborted) return { status: "again" };
     const before = held.control();
     // A control entry may have been adopted since the verdict was found.
-    if (before.paused) return "again";
-    if (merged && line.some((one) => isCancelledSince(before, one))) return "again";
+    if (before.paused) return { status: "again" };
+    if (merged && line.some((one) => isCancelledSince(before, one))) return { status: "again" };
 
     const results = await resultsOf(queue, publication, landed);
     const made = results.commits;
@@ -105,16 +109,16 @@ export async function publish(
       ...(landed !== null && {
         published: { ticket: number, tip: done.message.tip, landed },
       }),
-      tip: landed ?? snapshot.tip ?? NO_TIP,
+      tip: merged?.commit ?? snapshot.tip ?? NO_TIP,
     };
     if (merged && line.length > 1) {
       // Should the branch alone move by what follows, this says for which ticket.
       const intent = held.renewal({ ...before, published: control.published });
-      const outcome = await pushOnce(queue, {
+      const pushed = await pushOnce(queue, {
         updates: [{ ref: names.lock, old: held.head(), new: intent.oid }],
         commits: [intent],
       });
-      if (outcome !== "won") return outcome;
+      if (pushed.status !== "won") return pushed;
       await held.renewed(intent, { ...before, published: control.published });
     }
     const lock = held.renewal(control);
@@ -123,7 +127,7 @@ export async function publish(
       { ref: names.lock, old: held.head(), new: lock.oid },
     ];
     if (merged) updates.unshift({ ref: names.branch, old: snapshot.tip, new: merged.commit });
-    const outcome = await pushOnce(queue, {
+    const outcome: Pushed | Refused = await pushOnce(queue, {
       updates,
       commits: [...made, lock],
       ...(objects && { objects }),
@@ -136,14 +140,14 @@ export async function publish(
       ].filter((oid) => oid !== null),
     }).catch((error: unknown) => {
       if (!merged || !isAgentqError(error, "push-refused")) throw error;
-      return { refused: error };
+      return { status: "refused", error };
     });
-    if (typeof outcome === "object") {
+    if (outcome.status === "refused") {
       held.setControl({ ...held.control(), published: before.published });
       return outcome;
     }
     const answered = () => results.entries.forEach((entry) => options.onResult?.(entry));
-    if (outcome === "won") {
+    if (outcome.status === "won") {
       await held.renewed(lock, {
         ...settled(control, number),
         confirmed: number,
@@ -151,9 +155,9 @@ export async function publish(
       });
       held.settle();
       answered();
-      return "won";
+      return outcome;
     }
-    if (outcome === "unknown") {
+    if (outcome.status === "unknown") {
       if (landed !== null) {
         held.attempted({ ticket: number, tip: done.message.tip, landed });
       }
@@ -161,7 +165,7 @@ export async function publish(
       if (await chainHolds(queue, "done", now.done, done.oid, snapshot.doneHead)) {
         // Applied after all, at least in part: the next reading of the refs sees what is left to do.
         answered();
-        return "won";
+        return { status: "won" };
       }
     }
     return outcome;

@@ -24,8 +24,11 @@ export interface PushRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Why a queue's newest push came to nothing that is known: for whoever gives up over it. */
-const unknownBecause = new WeakMap<Queue, AgentqError>();
+/** What became of a push; `fault` is why it is unknown, where that is known. */
+export type Pushed = { readonly status: "won" } | PushedNot;
+export type PushedNot =
+  | { readonly status: "lost" }
+  | { readonly status: "unknown"; readonly fault?: AgentqError };
 
 /**
  * Pushes once. A connection that broke is "unknown", whatever the transport thinks it had sent: what
@@ -36,9 +39,8 @@ const unknownBecause = new WeakMap<Queue, AgentqError>();
 export async function pushOnce(
   queue: Queue,
   request: PushRequest,
-): Promise<"won" | "lost" | "unknown"> {
+): Promise<Pushed> {
   let outcome: PushOutcome;
-  unknownBecause.delete(queue);
   try {
     outcome = await queue.origin.push(
       request.updates,
@@ -50,13 +52,13 @@ export async function pushOnce(
     );
   } catch (error) {
     if (request.signal?.aborted || !(error instanceof AgentqError && error.retryable)) throw error;
-    unknownBecause.set(queue, error);
-    return "unknown";
+    return { status: "unknown", fault: error };
   }
-  if (outcome.status === "unknown" && outcome.cause instanceof AgentqError) {
-    unknownBecause.set(queue, outcome.cause);
+  if (outcome.status === "unknown") {
+    const { cause } = outcome;
+    return { status: "unknown", ...(cause instanceof AgentqError && { fault: cause }) };
   }
-  if (outcome.status !== "refused") return outcome.status;
+  if (outcome.status !== "refused") return { status: outcome.status };
   const reasons = outcome.refs.map(({ ref, reason }) => `${ref}: ${reason}`);
   const said = outcome.remoteOutput.trim();
   throw new AgentqError(
@@ -106,9 +108,9 @@ export async function foundAfterStop<T>(
   );
 }
 
-/** Why the newest push came to nothing that is known, where it is known. */
-export function faultOfPush(queue: Queue): AgentqError | undefined {
-  return unknownBecause.get(queue);
+/** Why a push came to nothing that is known, where it is known. */
+export function faultOf(pushed: Pushed): AgentqError | undefined {
+  return pushed.status === "unknown" ? pushed.fault : undefined;
 }
 
 /** What a server that answered a push with an error status said about it, behind the error's message. */
@@ -157,7 +159,7 @@ export interface Retry {
    */
   again(
     place: string | null,
-    outcome: "lost" | "unknown",
+    pushed: PushedNot,
     signal?: AbortSignal,
     asked?: number,
   ): Promise<void>;
@@ -196,7 +198,6 @@ export function isLocked(fault: AgentqError | undefined): boolean {
  */
 export function createRetry(
   clock: Clock,
-  queue: Queue,
   options: {
     readonly what: string;
     readonly start: string | null;
@@ -216,8 +217,8 @@ export function createRetry(
   let tries = 0;
   const bound = () => Math.min(1000, 5 * 2 ** Math.min(tries++, 8));
   return {
-    async again(place, outcome, signal, asked = clock.monotonic()) {
-      const fault = outcome === "unknown" ? unknownBecause.get(queue) : undefined;
+    async again(place, pushed, signal, asked = clock.monotonic()) {
+      const fault = faultOf(pushed);
       const moved = place !== last;
       last = place;
       if (fault && isLocked(fault)) {
@@ -230,7 +231,7 @@ export function createRetry(
       }
       locked = null;
       still = moved ? 0 : still + 1;
-      unknown = outcome === "unknown" ? unknown + 1 : 0;
+      unknown = pushed.status === "unknown" ? unknown + 1 : 0;
       if (still >= STUCK_AFTER) {
         throw new AgentqError(
           "origin-stuck",

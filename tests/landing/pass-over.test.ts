@@ -6,7 +6,7 @@ import { isAncestor } from "../../src/git/history.ts";
 import type { ObjectReader, Oid, RefUpdate } from "../../src/git/types.ts";
 import { type Control, pauseQueue, readControl } from "../../src/landing/control.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
-import { createRetry, PATIENCE_MS, pushOnce } from "../../src/landing/push.ts";
+import { createRetry, PATIENCE_MS, type PushedNot, pushOnce } from "../../src/landing/push.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
 import type { PushFault } from "./fake-origin.ts";
 import { BRANCH, DONE, LOCK, reasons, type Scene, scene } from "./scene.ts";
@@ -212,15 +212,15 @@ describe("a ref that stays locked", () => {
     const { fake, world, queue, run } = await scene();
     fake.interference = { push: () => ({ locked: BRANCH }) };
     const clock = world.clock("me");
-    const retry = createRetry(clock, queue, { what: "t", start: "0", patience: PATIENCE_MS });
+    const retry = createRetry(clock, { what: "t", start: "0", patience: PATIENCE_MS });
     const tip = fake.refs.get(BRANCH)!;
     const once = async (place: string) => {
       const outcome = await pushOnce(queue, {
         updates: [{ ref: BRANCH, old: tip, new: tip }],
         commits: [],
       });
-      assert.equal(outcome, "unknown");
-      await retry.again(place, outcome);
+      assert.equal(outcome.status, "unknown");
+      await retry.again(place, outcome as PushedNot);
     };
     const began = clock.monotonic();
     for (let i = 1; clock.monotonic() - began < 4 * PATIENCE_MS; i++) await run(once(String(i)));
