@@ -14,25 +14,13 @@
  *
  * Until the first rename nothing is visible; a push that ends before it leaves no object either.
  */
-import { closeSync, openSync } from "node:fs";
-import { AgentqError, isAgentqError } from "../../errors.ts";
 import { throwIfAborted } from "../../platform/clock.ts";
-import { ioError } from "../../platform/durable.ts";
 import { showLife } from "../../platform/life.ts";
-import { syncElsewhere } from "../../platform/sync-elsewhere.ts";
-import { type GitConfig, openConfig } from "../config.ts";
-import { parseConfig } from "../config-file.ts";
-import { readConfigFile } from "../config-sources.ts";
-import { sharedRepositoryMode } from "../shared-repository.ts";
-import { enumerate, type Enumerated } from "../enumerate.ts";
-import { refusedByFsck } from "../fsck/check.ts";
-import { isOid, ZERO_OID } from "../oid.ts";
-import { refuseForeignOrigin } from "../ownership.ts";
-import { type StagedPack, stagePack, storePack } from "../pack-store.ts";
+import type { GitConfig } from "../config.ts";
+import { ZERO_OID } from "../oid.ts";
 import { tidyPacks } from "../pack-tidy.ts";
-import { checkRefName } from "../ref-name.ts";
-import { listRefs } from "../refs.ts";
 import type { Repository } from "../repository.ts";
+import { sharedRepositoryMode } from "../shared-repository.ts";
 import type { ObjectReader, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
 import { type HeldRepository, holdRepository, type Place } from "./hold.ts";
 import {
@@ -43,13 +31,13 @@ import {
   hooksDirectory,
   runHook,
 } from "./hooks.ts";
-import { isVanished, persistently, releaseOrphans, releasePack } from "./keep.ts";
+import { incomingObjects } from "./incoming.ts";
+import { releaseOrphans } from "./keep.ts";
 import { buryDead, endLife } from "./orphans.ts";
-import { openQuarantine, type Quarantine } from "./quarantine.ts";
-import { hiddenUpdate, refusedByPolicy, tooLarge } from "./receive-policy.ts";
 import { newLockText } from "./ref-lock.ts";
-import { movedRefs, type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
+import { type PreparedRefs, prepareRefs, type RefHost } from "./ref-transaction.ts";
 import { sharedBits } from "./shared-directory.ts";
+import { checkUpdates, vetPush } from "./vet.ts";
 
 const REFUSING_HOOKS = ["pre-receive", "update", "reference-transaction"];
 
@@ -85,70 +73,38 @@ async function pushToHeld(
   from: ObjectReader,
   options: PushOptions,
 ): Promise<PushOutcome> {
+  const said: string[] = [];
   /** A refusal is final: it must not be for what a path that leads elsewhere by now seemed to say. */
-  const refuse = (reason: string, remoteOutput: string, culprit?: string): PushOutcome => {
+  const refuse = (reason: string, culprit?: string): PushOutcome => {
     held.check();
-    return refused(updates, held.named(reason), remoteOutput, culprit);
+    return refused(updates, held.named(reason), said.join(""), culprit);
   };
-  // Read anew each time: an operator's change must not wait for a watching lander to end.
-  const config = currentConfig(origin, held);
-  const { workTree, gitDir, bare } = origin;
-  refuseForeignOrigin(
-    { workTree, gitDir, commonDir: origin.commonDir, config },
-    process.env,
-  );
-  const both = union(from, origin.objects);
-  // Before anything is called lost: what is hidden when it is read could never be won.
-  const hidden = hiddenUpdate(config, updates);
-  if (hidden) return refuse(hidden.reason, "", hidden.ref);
-  const moved = movedRefs(held.commonDir, updates);
-  if (moved.length > 0) return lost(moved);
-  const policy = refusedByPolicy({ ...held, bare }, config, updates, both);
-  if (policy) return refuse(policy.reason, "", policy.ref);
+  const vetted = vetPush(origin, held, updates, from, options);
+  if (vetted.status === "lost") return lost(vetted.refs);
+  if (vetted.status === "refused") return refuse(vetted.reason, vetted.culprit);
 
-  const list = newObjects(origin, held, both, updates, options);
-  // The origin's own come first, which is where git looks too: a clone may have to fetch them.
-  const checked = union(origin.objects, from);
-  const malformed = refusedByFsck({ config, gitDir: origin.gitDir, objects: checked, list });
-  if (malformed) return refuse(malformed, "");
-  const large = tooLarge(config, both, list);
-  if (large) return refuse(large, "");
-
+  const { config, list, objects } = vetted;
   const hooksPath = config.getPath("core.hooksPath");
   const hooks: HookHost = {
     gitDir: origin.gitDir,
     hooksDir: hooksDirectory(origin.gitDir, origin.commonDir, hooksPath),
     heldHooksDir: heldHooksDirectory(held.gitDir, held.commonDir, hooksPath),
   };
-  const sharedMode = sharedRepositoryMode(config);
-  const refs = refHost(origin, held, config, sharedMode);
-  const { commonDir, objectsDirectory, packDirectory } = held;
   const guarded = REFUSING_HOOKS.some((name) => hasHook(hooks, name));
-  const said: string[] = [];
-  const kept: string[] = [];
+  const sharedMode = sharedRepositoryMode(config);
+  const { commonDir, packDirectory } = held;
   const share = (mode: number) => sharedMode ? sharedBits(mode, sharedMode) : mode;
   const life = showLife(commonDir, share);
-  const { text: keep } = newLockText(life);
-  const store = (directory: string) =>
-    persistently(() => storePack(directory, both, list, { sharedMode, keep }));
-  /** Objects that were let in move to where everybody sees them. */
-  const admit = (waiting: Quarantine) => {
-    try {
-      kept.push(...waiting.migrate());
-    } catch (error) {
-      if (!isVanished(error)) throw error;
-      waiting.discard();
-      kept.push(store(packDirectory)!);
-    }
-    quarantine = null;
-  };
-  let quarantine: Quarantine | null = null;
-  let staged: StagedPack | null = null;
+  const incoming = incomingObjects(held, objects, list, {
+    shown: origin.objects.directory,
+    sharedMode,
+    keep: newLockText(life).text,
+  });
   let prepared: PreparedRefs | null = null;
   let failed = false;
   let tidied = false;
 
-  /** Runs a hook that may refuse. */
+  /** Runs a hook that may refuse; gives why it does. */
   const ask = async (
     name: string,
     request: { args?: readonly string[]; input?: string; env?: Readonly<Record<string, string>> },
@@ -160,67 +116,30 @@ async function pushToHeld(
   };
 
   try {
-    if (options.ready) {
-      // No lock is held meanwhile, since it may take its time.
-      const pack = guarded || list.length === 0
-        ? null
-        : persistently(() => stagePack(packDirectory, both, list, { sharedMode, keep }));
-      staged = pack;
-      const synced = syncElsewhere((pack?.fds ?? []).map((fd) => ({ fd })));
-      await Promise.allSettled([synced, options.ready()]).then(([, ready]) => {
-        if (ready.status === "rejected") throw ready.reason;
-      });
-      assertSynced(packDirectory, await synced);
-    }
+    // No lock is held meanwhile, since it may take its time.
+    if (options.ready) await (guarded ? options.ready() : incoming.stage(options.ready));
     held.check();
     if (guarded) {
-      if (list.length > 0) {
-        quarantine = persistently(() => {
-          const fresh = openQuarantine(objectsDirectory, origin.objects.directory);
-          storePack(fresh.packDirectory, both, list, { sharedMode, keep });
-          return fresh;
-        });
-      }
-      const declined = await ask("pre-receive", {
-        input: lines(updates),
-        env: quarantine?.env ?? {},
-      });
-      if (declined) return refuse(declined, said.join(""));
+      const declined = await ask("pre-receive", { input: lines(updates), env: incoming.isolate() });
+      if (declined) return refuse(declined);
       if (hasHook(hooks, "update")) {
         // Git takes the objects out of quarantine before it runs this hook.
-        if (quarantine) admit(quarantine);
+        incoming.admit();
         for (const { ref, old, new: oid } of updates) {
           const no = await ask("update", { args: [ref, old ?? ZERO_OID, oid] });
-          if (no) return refuse(no, said.join(""), ref);
+          if (no) return refuse(no, ref);
         }
       }
     }
+    const refs = refHost(origin, held, config, sharedMode);
     const preparation = await prepareRefs(refs, updates, { signal: options.signal, life });
     if (preparation.status === "lost") return lost(preparation.refs);
     if (preparation.status === "conflict") {
-      const reason = `can't be created: ${preparation.reason}`;
-      return refuse(reason, said.join(""), preparation.ref);
+      return refuse(`can't be created: ${preparation.reason}`, preparation.ref);
     }
     prepared = preparation;
     held.check();
-    if (quarantine) admit(quarantine);
-    else if (staged) {
-      const pack = staged;
-      staged = null;
-      try {
-        kept.push(pack.install({ syncDirectory: false }));
-      } catch (error) {
-        if (!isVanished(error)) throw error;
-        kept.push(store(packDirectory)!);
-      }
-      const directory = openSync(packDirectory, "r");
-      try {
-        const fds = [directory, ...prepared.stage()];
-        assertSynced(packDirectory, await syncElsewhere(fds.map((fd) => ({ fd }))));
-      } finally {
-        closeSync(directory);
-      }
-    } else if (!guarded && list.length > 0) kept.push(store(packDirectory)!);
+    await incoming.settle(prepared);
     if (guarded) {
       const input = lines(updates);
       const no = await ask("reference-transaction", { args: ["prepared"], input });
@@ -228,7 +147,7 @@ async function pushToHeld(
         prepared.release();
         prepared = null;
         note(said, await runHook(hooks, "reference-transaction", { args: ["aborted"], input }));
-        return refuse(no, said.join(""));
+        return refuse(no);
       }
     }
     throwIfAborted(options.signal);
@@ -250,9 +169,7 @@ async function pushToHeld(
   } finally {
     try {
       prepared?.release();
-      staged?.discard();
-      quarantine?.discard();
-      for (const pack of kept) releasePack(pack);
+      incoming.close();
       tidied = !failed;
     } finally {
       if (life) endLife(life, commonDir, packDirectory, tidied);
@@ -274,66 +191,6 @@ async function pushToHeld(
     // The push is done; a disk that can't be tidied will say so at the next one.
   }
   return { status: "won" };
-}
-
-function assertSynced(packDirectory: string, errors: readonly unknown[]): void {
-  const error = errors.find((one) => one !== null);
-  if (error !== undefined) throw ioError("store a pack in", packDirectory, error);
-}
-
-function checkUpdates(updates: readonly RefUpdate[]): void {
-  const names = new Set<string>();
-  for (const { ref, old, new: oid } of updates) {
-    checkRefName(ref);
-    if (names.has(ref)) throw new AgentqError("internal", `A push names ${ref} twice.`);
-    names.add(ref);
-    if (!isOid(oid) || oid === ZERO_OID || (old !== null && !isOid(old))) {
-      throw new AgentqError("internal", `A push of ${ref} has a malformed id.`);
-    }
-  }
-}
-
-function currentConfig(origin: Repository, held: HeldRepository): GitConfig {
-  const { gitDir, commonDir } = origin;
-  const path = `${commonDir}/config`;
-  const local = parseConfig(readConfigFile(`${held.commonDir}/config`) ?? "", path);
-  const worktreeConfig = origin.config.getBoolean("extensions.worktreeConfig") ?? false;
-  const branch = () => origin.refs.read("HEAD")?.target ?? null;
-  return openConfig({ repository: { gitDir, commonDir, worktreeConfig, branch, local } });
-}
-
-/** What the origin lacks. Reading both sides, a shallow or partial clone is no hindrance. */
-function newObjects(
-  origin: Repository,
-  held: HeldRepository,
-  both: ObjectReader,
-  updates: readonly RefUpdate[],
-  options: PushOptions,
-): Enumerated[] {
-  const claimed = options.remoteHas ?? listRefs(held, ["refs/heads/"]).map(({ oid }) => oid);
-  const olds = updates.flatMap(({ old }) => old ?? []);
-  const haves = [...new Set([...claimed, ...olds])].filter((oid) => origin.objects.has(oid));
-  return [...enumerate(both, updates.map((update) => update.new), haves)];
-}
-
-function union(first: ObjectReader, second: ObjectReader): ObjectReader {
-  const either = <T>(read: (reader: ObjectReader) => T): T => {
-    try {
-      return read(first);
-    } catch (error) {
-      if (!isAgentqError(error, "object-missing")) throw error;
-      try {
-        return read(second);
-      } catch (again) {
-        throw isAgentqError(again, "object-missing") ? error : again;
-      }
-    }
-  };
-  return {
-    read: (oid) => either((reader) => reader.read(oid)),
-    stat: (oid) => either((reader) => reader.stat(oid)),
-    has: (oid) => first.has(oid) || second.has(oid),
-  };
 }
 
 function refHost(
