@@ -47,6 +47,7 @@ export function attachWorktree(
   name: string,
   commit: Oid,
 ): string | null {
+  makeAccessible(path);
   const admin = join(fs.realpathSync(repository.commonDir), "worktrees");
   const dotGit = join(path, ".git");
   const pointer = readText(dotGit)?.match(/^gitdir: (.*)\n?$/)?.[1];
@@ -60,6 +61,17 @@ export function attachWorktree(
     if (fs.existsSync(gitDir)) return null;
   } else if (!isAbsentOrEmpty(path)) return null;
   return makeAdministration(admin, path, name, commit);
+}
+
+/** What ran in it may have locked it up (`chmod 0 .`), for everybody who isn't root. */
+function makeAccessible(path: string): void {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
+  if (!stat?.isDirectory() || (stat.mode & 0o700) === 0o700) return;
+  try {
+    fs.chmodSync(path, (stat.mode & 0o7777) | 0o700);
+  } catch {
+    // Somebody else's: what is done in it says so.
+  }
 }
 
 function isAbsentOrEmpty(path: string): boolean {

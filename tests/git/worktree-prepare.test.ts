@@ -2,6 +2,7 @@ import { describe, test } from "node:test";
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -163,6 +164,17 @@ describe("prepareWorktree()", () => {
     assert.equal(tryGit(path, ["rebase", "main"]).status, 1);
     await prepare(repo, dir);
     assert.equal(tryGit(path, ["rebase", "--abort"]).status, 128);
+  });
+
+  test("opens a worktree that a command has locked up", slow, async () => {
+    const repo = fixture();
+    const dir = tempDir();
+    const { path } = await prepare(repo, dir);
+    for (const mode of [0, 0o500]) {
+      chmodSync(path, mode);
+      await prepare(repo, dir);
+      assert.equal(lstatSync(path).mode & 0o700, 0o700);
+    }
   });
 
   test("lets an ignored file give way to a tracked one", slow, async () => {
