@@ -14,6 +14,7 @@ import { type LockEntry, numberOf, type ResultEntry } from "./chain.ts";
 import { chainCommit, type NewCommit } from "./chain-commit.ts";
 import type { Lock, Paused } from "./messages.ts";
 import {
+  afterPush,
   chainHolds,
   createRetry,
   foundAfterStop,
@@ -179,7 +180,9 @@ async function changeControl(
         return await chainHolds(queue, "lock", now.lock, made.oid, old, asking) ? now : null;
       });
     }
-    snapshot = await readSnapshot(queue, signal);
+    snapshot = await readSnapshot(queue, signal).catch((error) => {
+      throw afterPush(what, pushed, error);
+    });
     if (
       pushed.status === "unknown" &&
       await chainHolds(queue, "lock", snapshot.lock, made.oid, old, signal)

@@ -108,6 +108,17 @@ export async function foundAfterStop<T>(
   );
 }
 
+/** What to throw where the refs can't be read after a push: of one whose answer was lost, that it may have been done. */
+export function afterPush(what: string, pushed: PushedNot, error: unknown): unknown {
+  if (pushed.status !== "unknown" || pushed.fault && isLocked(pushed.fault)) return error;
+  if (!(error instanceof AgentqError) || !error.retryable) return error;
+  return new AgentqError(
+    "push-unknown",
+    `${what}: the origin's answer was lost, and it can't be asked what it did: ${error.message}`,
+    { cause: error, ...(error.details && { details: error.details }) },
+  );
+}
+
 /** Why a push came to nothing that is known, where it is known. */
 export function faultOf(pushed: Pushed): AgentqError | undefined {
   return pushed.status === "unknown" ? pushed.fault : undefined;

@@ -1,6 +1,7 @@
 /** What the operator said, when an origin applies the push that settles it by halves: every subset of its refs. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { RefUpdate } from "../../src/git/types.ts";
 import { cancelTicket, pauseQueue, readControl, resumeQueue } from "../../src/landing/control.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
@@ -97,6 +98,32 @@ test("a branch rewound to the same tip twice is accepted twice", async () => {
     await run(resumeQueue(queue, await readSnapshot(queue), base, operator(made)));
     await submit(name);
     assert.deepEqual(reasons(await land("lander")), ["landed"]);
+  }
+});
+
+test("a pause whose origin goes away before its answer may have been made, and says so", async () => {
+  for (const fault of ["lost-answer", "lost-request"] as const) {
+    const made = await scene();
+    const { fake, queue, run } = made;
+    const snapshot = await readSnapshot(queue);
+    let away = false;
+    fake.interference = {
+      push: () => {
+        away = true;
+        return fault;
+      },
+      step: async (operation) => {
+        if (!away || operation !== "refs") return;
+        throw new AgentqError("origin-unreachable", "it is away");
+      },
+    };
+    await assert.rejects(
+      run(pauseQueue(queue, snapshot, "now", operator(made))),
+      (error) => isAgentqError(error, "push-unknown") && /it is away/.test(error.message),
+    );
+    fake.interference = {};
+    const { lock } = await readSnapshot(queue);
+    assert.equal((await readControl(queue, lock)).paused !== null, fault === "lost-answer");
   }
 });
 
