@@ -112,12 +112,18 @@ export function ioError(
   const inodes = errno === "ENOSPC" && hasNoInodes(path);
   return new AgentqError("io-error", `can't ${operation} ${path}: ${reason}`, {
     cause,
-    ...(inodes
-      ? { hint: "The file system holds as many files as it can (no inodes are free): remove some." }
-      : {}),
+    ...(inodes ? { hint: `${NO_INODES}.` } : {}),
     retryable: errno === "EINTR" || errno === "EMFILE" || errno === "ENFILE" || errno === "EAGAIN",
     details: { operation, path, ...(errno === null ? {} : { errno }), ...details },
   });
+}
+
+const NO_INODES = "The file system holds as many files as it can (no inodes are free): remove some";
+
+/** What to do first about a disk that is full, of space or of files; null where the error is none of that. */
+export function makeRoom({ hint, details }: AgentqError): string | null {
+  if (details?.errno !== "ENOSPC" && details?.errno !== "EDQUOT") return null;
+  return hint === `${NO_INODES}.` ? NO_INODES : "The disk is full: free some space";
 }
 
 /** Space is free, and no file can be made all the same. */

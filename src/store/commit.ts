@@ -5,7 +5,6 @@ import {
   type Descriptor,
   type FileStat,
   type FileSystem,
-  sameFile,
   type SyncRequest,
 } from "../platform/files.ts";
 import type { Admitted } from "./admission.ts";
@@ -13,6 +12,7 @@ import { assertSame, assertUnchanged, changed, lstatOrNull } from "./admit.ts";
 import { assertHeld, type ExclusiveFile } from "./exclusive.ts";
 import { objectDirectory, payloadPath } from "./layout.ts";
 import { makeObjects } from "./payload.ts";
+import { replaceState, uncertain } from "./replace-state.ts";
 import type { StoreSite } from "./sites.ts";
 import type { StoreContext } from "./transaction.ts";
 import type { Token } from "./types.ts";
@@ -43,7 +43,7 @@ export async function commit(
     // The old state is kept from being freed until the new one lasts: a power cut in between may bring
     // it back, and freeing takes time.
     old = files.hold(paths.state, admitted.stateFile.dev);
-    rename(context, lock, written);
+    replaceState(context, lock, written, admitted.stateFile, old !== null);
   } catch (error) {
     if (old !== null) files.close(old);
     if (!(error instanceof AgentqError && error.code === "commit-uncertain")) {
@@ -149,37 +149,6 @@ function fstat(files: FileSystem<StoreSite>, lock: ExclusiveFile): FileStat {
   } catch (error) {
     throw ioError("write", path, error);
   }
-}
-
-/** A rename that fails has usually not happened; whether it has is looked at, not assumed. */
-function rename(context: StoreContext, lock: ExclusiveFile, written: FileStat): void {
-  const { files } = context.platform;
-  const { state } = context.paths;
-  const { path: temp, fd } = lock.announcement!;
-  try {
-    files.rename("state.rename", temp, state);
-  } catch (error) {
-    const cause = ioError("replace", state, error);
-    let now: FileStat | null;
-    try {
-      now = lstatOrNull(files, temp);
-    } catch {
-      throw uncertain(state, cause);
-    }
-    // Still under its old name: it wasn't renamed.
-    if (now !== null && sameFile(now, written)) throw cause;
-    throw uncertain(state, cause);
-  }
-  lock.announcement = null;
-  files.close(fd);
-}
-
-function uncertain(path: string, cause: AgentqError): AgentqError {
-  return new AgentqError(
-    "commit-uncertain",
-    `the new ${path} is in place but may not last: ${cause.message}`,
-    { cause, details: { path, ...cause.details } },
-  );
 }
 
 /** Takes back what no state refers to. What can't be removed stays, an orphan for `gc`. */

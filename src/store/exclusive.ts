@@ -73,6 +73,8 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
     files.write("lock.write", fd, content);
     return { path, token, fd, stat, content, announcement: announced };
   } catch (error) {
+    // Told as the disk is now: what is given back here may be what it was short of.
+    const failure = ioError("lock", path, error);
     // Ours, and not yet relied on: give it back, or else leave the announcement, so that it can be
     // proved stale once this process has ended. Nobody may prove it before it is back.
     let released = true;
@@ -85,7 +87,7 @@ export function tryExclusive(platform: StorePlatform, path: string): ExclusiveFi
       const { path: mine } = announced;
       if (released) attempt(() => withdraw(platform, mine));
     }
-    throw ioError("lock", path, error);
+    throw failure;
   }
 }
 

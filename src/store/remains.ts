@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { AgentqError, isAgentqError } from "../errors.ts";
-import { ioError, syncError } from "../platform/durable.ts";
+import { ioError, makeRoom, syncError } from "../platform/durable.ts";
 import { lstatOrNull } from "./admit.ts";
 import { DIRECTORY_MODE, NAMESPACE, type StorePaths } from "./layout.ts";
 import { holderLiveness } from "./observed-lock.ts";
@@ -22,10 +22,7 @@ export function withRemains(
   if (!isAgentqError(error, "io-error", "durability-unavailable")) return error;
   const left = listed(platform, paths);
   if (left === null) return error;
-  const errno = error.details?.errno;
-  const first = errno === "ENOSPC" || errno === "EDQUOT"
-    ? "The disk is full: free some space"
-    : "Put right what the message names";
+  const first = makeRoom(error) ?? "Put right what the message names";
   const what = left.length === 0 ? "is left, empty" : `is left half made (${left.join(", ")})`;
   return new AgentqError(error.code, `${error.message}; ${paths.namespace} ${what}`, {
     cause: error,

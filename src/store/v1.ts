@@ -16,6 +16,7 @@ import { assertUsableUmask } from "../platform/umask.ts";
 import type { Json } from "./types.ts";
 import { toTyped, typed, unsure, versionOf, wasPublished, wasTaken } from "./v1-errors.ts";
 import { v1Contents } from "./v1-contents.ts";
+import { requireV1Place } from "./v1-probe.ts";
 import { refuseStore } from "./v2-marks.ts";
 
 export type NativeMode = "off" | "auto" | "require";
@@ -84,7 +85,10 @@ export async function openV1Queue(directory: string, options: V1Options = {}): P
   let isPrepared = false;
   const prepare = async () => {
     if (isPrepared) return;
-    if (!existsSync(queueDir) || !existsSync(failedDir)) assertUsableUmask(queueDir);
+    if (!existsSync(queueDir) || !existsSync(failedDir)) {
+      assertUsableUmask(queueDir);
+      requireV1Place(queueDir);
+    }
     await typed(
       "prepare",
       queueDir,

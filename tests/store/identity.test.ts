@@ -6,6 +6,7 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -108,6 +109,95 @@ describe("files changed under a running transaction", () => {
     await assert.rejects(store.enqueue("jobs", "a", 1), { code: "lock-lost" });
     assert.equal(readFileSync(lock, "utf8"), "somebody else's", "and it isn't removed");
   });
+
+  /** A store whose commit renames by `rename`, on a file system of this kernel's or another. */
+  async function renaming(
+    root: string,
+    isLocal: boolean,
+    rename: (from: string, to: string) => void,
+  ): Promise<Store> {
+    const files = { ...nodeFiles };
+    files.hold = (path) => isLocal ? openSync(path, "r") : null;
+    files.rename = (site, from, to) => {
+      if (site === "state.rename") rename(from, to);
+      else nodeFiles.rename(site, from, to);
+    };
+    return await openStore(root, { platform: { files } });
+  }
+  const fails = (code: string) => {
+    throw Object.assign(new Error(`${code}: it failed, rename`), { code, syscall: "rename" });
+  };
+  /** What `store unlock --i-have-checked` does; then another's transaction. */
+  const unlock = (namespace: string) => {
+    for (const name of readdirSync(namespace)) {
+      if (name.startsWith(".state-transfer.lock")) rmSync(join(namespace, name));
+    }
+  };
+
+  for (const another of [false, true]) {
+    const what = another ? "and another's commit in between" : "by an operator";
+    test(`(the lock taken away at the rename, ${what}) leaves nothing of the change`, async () => {
+      const { root, namespace } = await newStore();
+      const file = join(namespace, "state.json");
+      const store = await renaming(root, true, (from, to) => {
+        unlock(namespace);
+        if (another) {
+          writeFileSync(`${file}.x`, readFileSync(file), { mode: 0o600 });
+          renameSync(`${file}.x`, file);
+        }
+        renameSync(from, to);
+      });
+      const before = readFileSync(file, "utf8");
+      await assert.rejects(store.enqueue("jobs", "a", 1), { code: "lock-lost" });
+      assert.equal(readFileSync(file, "utf8"), before);
+      assert.deepEqual(readdirSync(join(namespace, "objects")), []);
+    });
+  }
+
+  test("(the lock taken away at the rename, over a network) is looked at", async () => {
+    const { root, namespace } = await newStore();
+    const store = await renaming(root, false, (from, to) => {
+      unlock(namespace);
+      renameSync(from, to);
+    });
+    await assert.rejects(store.enqueue("jobs", "a", 1), { code: "lock-lost" });
+    // The answer of the first try was lost, and the second finds nothing to rename.
+    const again = await renaming(root, false, (from, to) => {
+      renameSync(from, to);
+      renameSync(from, to);
+    });
+    await assert.rejects(
+      again.enqueue("jobs", "b", 1),
+      { code: "commit-uncertain", message: /is in place but may not last: .*ENOENT/ },
+    );
+    assert.equal((await (await openStore(root)).claim("jobs"))[0]!.receipt.id, "b");
+  });
+
+  for (const isLocal of [true, false]) {
+    test(`(a disk that fails after the rename, local: ${isLocal}) is uncertain`, async () => {
+      const { root, namespace } = await newStore();
+      const file = join(namespace, "state.json");
+      const store = await renaming(root, isLocal, (from, to) => {
+        renameSync(from, to);
+        fails("EIO");
+      });
+      await assert.rejects(
+        store.enqueue("jobs", "a", 1),
+        { code: "commit-uncertain", message: /is in place but may not last/ },
+      );
+      const lost = await renaming(root, isLocal, (from) => {
+        rmSync(from);
+        writeFileSync(`${file}.x`, readFileSync(file), { mode: 0o600 });
+        renameSync(`${file}.x`, file);
+        fails("EIO");
+      });
+      await assert.rejects(
+        lost.enqueue("jobs", "b", 1),
+        { code: "commit-uncertain", message: /may be in place or not/ },
+      );
+      assert.equal((await (await openStore(root)).claim("jobs"))[0]!.json(), 1);
+    });
+  }
 
   test("(state.json swapped after the rename) is uncertain", async () => {
     const { root, namespace } = await newStore();

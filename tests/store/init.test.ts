@@ -222,10 +222,11 @@ describe("an incomplete initialisation", () => {
   async function onSmallDisk(
     pages: number,
     work: (disk: string, fill: string) => Promise<void>,
+    more = "",
   ): Promise<void> {
     const disk = join(tempDir(), "a small disk");
     mkdirSync(disk);
-    const options = ["-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", disk];
+    const options = ["-t", "tmpfs", "-o", `size=64k,mode=700${more}`, "tmpfs", disk];
     const mounted = spawnSync("mount", options, { encoding: "utf8" });
     assert.equal(mounted.status, 0, `this test mounts a small disk: ${mounted.stderr}`);
     try {
@@ -275,6 +276,21 @@ describe("an incomplete initialisation", () => {
         await (await openStore(root)).enqueue("jobs", "a", 1);
       });
     }
+  });
+
+  test("by a disk that has room and no inodes says that these are short", async () => {
+    // The disk's own directory, the file that takes room, and the store's directories: none is left for the lock.
+    await onSmallDisk(4, async (disk) => {
+      const hints: string[] = [];
+      await assert.rejects(initStore(join(disk, "store")), (error: AgentqError) => {
+        hints.push(error.hint);
+        return error.details?.errno === "ENOSPC";
+      });
+      assert.match(
+        hints[0]!,
+        /^The file system holds as many files .* \(no inodes .*, then run: rm/,
+      );
+    }, ",nr_inodes=5");
   });
 
   test("that somebody else may still be making isn't moved aside", async () => {

@@ -2,12 +2,14 @@
  * Uses a queue where the system refuses hardlinks, and prints what came of each call as JSON.
  *
  *   link-worker.ts v1 DIR MODE    claims `p`, fails `c` (claimed before) and `p`
+ *   link-worker.ts create DIR     makes a v1 queue in DIR, and one below it
  *   link-worker.ts v2 DIR [open]  makes a store and does everything with it
  */
-import { linkSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { openBackend } from "../../src/queuefs/open.ts";
 import { initStore, openStore, unlockStore } from "../../src/store/mod.ts";
 import { type NativeMode, openV1Queue } from "../../src/store/v1.ts";
 
@@ -26,7 +28,10 @@ async function attempt(name: string, action: () => unknown): Promise<void> {
 
 // Whether links are refused at all, as the system says itself.
 await attempt("link", () => {
-  const file = join(kind === "v1" ? directory! : tmpdir(), `.probe-${process.pid}`);
+  const file = join(
+    kind === "v1" || kind === "create" && existsSync(directory!) ? directory! : tmpdir(),
+    `.probe-${process.pid}`,
+  );
   writeFileSync(file, "");
   try {
     linkSync(file, `${file}.link`);
@@ -45,6 +50,11 @@ if (kind === "v1") {
     await attempt("claim", () => queue.claim({ id: "p" }));
     await attempt("failClaimed", () => queue.fail("c"));
     await attempt("failPending", () => queue.fail("p"));
+  });
+} else if (kind === "create") {
+  await attempt("library", () => openV1Queue(join(directory!, "q")));
+  await attempt("backend", async () => {
+    await (await openBackend(`v1:${directory}`, { create: true })).create("q");
   });
 } else {
   await attempt("all", async () => {

@@ -74,6 +74,23 @@ describe("where link and linkat are refused by the kernel", () => {
       });
     }
 
+    for (const there of [false, true]) {
+      const place = there ? "in a directory that is there" : "with its directories";
+      test(`(${errno}) no v1 queue is made ${place}`, async () => {
+        const root = tempDir();
+        const directory = join(root, "a", "b");
+        if (there) mkdirSync(join(directory, "q"), { recursive: true });
+        const before = fingerprint(root);
+        const output = await runWithoutLinks(errno, [BUN, WORKER, "create", directory]);
+        const results = JSON.parse(output) as Record<string, Answer>;
+        for (const call of ["library", "backend"]) {
+          assert.equal(results[call]?.code, "helper-unavailable", `${call}: ${output}`);
+          assert.equal(sameErrno(results[call]!.errno!), sameErrno(errno));
+        }
+        assert.deepEqual(fingerprint(root), before);
+      });
+    }
+
     test(`(${errno}) v2 does everything`, async () => {
       const root = join(tempDir(), "store");
       const output = await runWithoutLinks(errno, [BUN, WORKER, "v2", root]);
@@ -147,6 +164,13 @@ describe("exFAT, which has no hardlinks and keeps no permissions", () => {
         return JSON.parse(run.stdout);
       };
       const v1 = join(mount, "v1");
+      const answers = worker("create", v1);
+      for (const call of ["library", "backend"]) {
+        assert.equal(answers[call].code, "helper-unavailable", JSON.stringify(answers));
+      }
+      assert.deepEqual(readdirSync(mount), [], "nothing was made");
+      // As a version before has made one.
+      mkdirSync(join(v1, "failed"), { recursive: true });
       const queue = await openV1Queue(v1, { nativeMode: "off" });
       // fs-safe doesn't even write where it can't verify permissions.
       await assert.rejects(queue.enqueue("p", 1), { code: "identity-changed" });

@@ -8,6 +8,8 @@ import { describe, test } from "node:test";
 import * as fsSafe from "@openclaw/fs-safe/store";
 import { initStore, openStore } from "../../src/store/mod.ts";
 import { openV1Queue } from "../../src/store/v1.ts";
+import { requireV1Place } from "../../src/store/v1-probe.ts";
+import { nodeFiles } from "../../src/platform/files.ts";
 import { tempDir } from "../helpers/git.ts";
 import { runtimeArguments } from "./runtime.ts";
 
@@ -107,6 +109,19 @@ describe("a v1 directory", () => {
     await initStore(v2);
     await assert.rejects(openV1Queue(v2), { code: "v2-directory" });
     assert.deepEqual(readdirSync(v2), [".fs-safe-queue-v2"]);
+  });
+
+  test("isn't made where permissions aren't kept", () => {
+    const root = tempDir();
+    const open = {
+      ...nodeFiles,
+      lstat: (path: string) => ({ ...nodeFiles.lstat(path)!, mode: 0o777 }),
+    };
+    const directory = join(root, "q");
+    assert.throws(() => requireV1Place(directory, open), { code: "mode-unsupported" });
+    requireV1Place(directory, { ...open, hasModes: false });
+    requireV1Place(directory);
+    assert.deepEqual(readdirSync(root), []);
   });
 
   test("refuses IDs that would leave it", async () => {

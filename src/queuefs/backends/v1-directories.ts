@@ -6,6 +6,7 @@ import { madeThroughNothing } from "../../platform/directory.ts";
 import { errnoOf, ioError } from "../../platform/durable.ts";
 import { assertUsableUmask } from "../../platform/umask.ts";
 import { v1Contents } from "../../store/v1-contents.ts";
+import { requireV1Place } from "../../store/v1-probe.ts";
 import { holdsStore } from "../../store/v2-marks.ts";
 import { checkQueueName, isQueueName, quoted } from "../names.ts";
 
@@ -28,6 +29,8 @@ export function requireDirectory(path: string, create: boolean): void {
     });
   }
   if (!create) throw new AgentqError("backend-missing", `there is no directory ${path}`);
+  assertUsableUmask(path);
+  requireV1Place(path);
   makeDirectory(path);
 }
 
@@ -36,7 +39,6 @@ function isDirectory(path: string): boolean {
 }
 
 function makeDirectory(path: string): void {
-  assertUsableUmask(path);
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -44,8 +46,13 @@ function makeDirectory(path: string): void {
   }
 }
 
-/** Makes a directory a queue; true for the one process that did. fs-safe makes it last. */
+/**
+ * Makes a directory a queue; true for the one process that did. fs-safe makes it last. Nothing is made where v1 can't
+ * work: `helper-unavailable`, `mode-unsupported`.
+ */
 export function makeQueue(path: string): boolean {
+  assertUsableUmask(path);
+  requireV1Place(path);
   makeDirectory(path);
   const failed = join(path, FAILED);
   try {
