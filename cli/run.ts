@@ -166,7 +166,7 @@ async function runCommand(argv: readonly string[], keepAnswer?: KeepAnswer): Pro
     const context = createContext(flags, open, abort.signal, keepAnswer);
     close = context.close;
     const { progress } = context;
-    whenWaiting((what) => what === null ? progress.clear() : progress.update(what));
+    whenWaiting((what) => progress.waiting(what));
     if (!spec.brief) expectMuchWork();
     const command = await spec.load();
     abort.signal.throwIfAborted();

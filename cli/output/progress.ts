@@ -5,6 +5,11 @@ import { writeErr } from "./write.ts";
 export interface Progress {
   /** Says what is going on now; replaces the line before it on a terminal. */
   update(text: string): void;
+  /**
+   * Says what is waited for, which goes before what `update` says; null: that is over. Told again and again, it is said
+   * once until there is something else to say.
+   */
+  waiting(text: string | null): void;
   /** A line that stays. */
   line(text: string): void;
   /** Text of another program (a verify command's output), passed on line by line, escaped. */
@@ -13,7 +18,7 @@ export interface Progress {
   clear(): void;
 }
 
-const SILENT: Progress = { update() {}, line() {}, stream() {}, clear() {} };
+const SILENT: Progress = { update() {}, waiting() {}, line() {}, stream() {}, clear() {} };
 
 /** Creates the progress reporter for this run. */
 export function createProgress(quiet: boolean, escape: (text: string) => string): Progress {
@@ -22,6 +27,9 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
   let isTerminal: boolean | undefined;
   let shown = false;
   let last = "";
+  let waits = false;
+  /** The last line that told of waiting, where there is no updating line. */
+  let told = "";
   /** Another program's text ended within a line. */
   let open = false;
   const clear = () => {
@@ -32,19 +40,43 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
     if (open) writeErr("\n");
     shown = open = false;
   };
+  const knowsTerminal = () => isTerminal ??= process.stderr.isTTY === true;
+  /** Something else was said: waiting that begins after it is news. */
+  const news = () => {
+    if (!waits) told = "";
+  };
+  const show = (text: string) => {
+    if (text === last) return;
+    last = text;
+    if (open) clear();
+    const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
+    writeErr(`\r\x1b[K${escapeLine(text).slice(0, width)}`);
+    shown = true;
+  };
+  const say = (text: string) => {
+    if (open) clear();
+    writeErr(`${escapeLine(text)}\n`);
+  };
   return {
     update(text) {
+      // It comes again, or is out of date by the time that the waiting is over.
+      if (knowsTerminal()) return waits ? undefined : show(text);
       if (text === last) return;
       last = text;
-      isTerminal ??= process.stderr.isTTY === true;
-      if (open) clear();
-      if (!isTerminal) return writeErr(`${escapeLine(text)}\n`);
-      const width = Math.max(20, (process.stderr.columns ?? 80) - 1);
-      writeErr(`\r\x1b[K${escapeLine(text).slice(0, width)}`);
-      shown = true;
+      news();
+      say(text);
+    },
+    waiting(text) {
+      waits = text !== null;
+      if (text === null) return clear();
+      if (knowsTerminal()) return show(text);
+      if (text === told) return;
+      told = text;
+      say(text);
     },
     line(text) {
       clear();
+      news();
       writeErr(`${escapeLine(text)}\n`);
     },
     stream(text) {

@@ -130,6 +130,8 @@ export interface DequeueOptions {
   readonly count?: number;
   /** Told of each message that went to the dead letters instead, since its payload can't be read, and why. */
   readonly onUnreadable?: (id: string, problem: string) => void;
+  /** Ends waiting for a store's lock, with its reason. What has begun comes to its end. */
+  readonly signal?: AbortSignal;
 }
 
 export interface RequeueOptions {
@@ -145,7 +147,7 @@ export interface RecoverOptions {
   readonly staleMs?: number;
   /**
    * Ends the watching of leases that have run out: what is certain is taken back all the same. Of very many on
-   * Redis it ends after the part that is under way.
+   * Redis it ends after the part that is under way. Waiting for a store's lock ends with its reason.
    */
   readonly signal?: AbortSignal;
 }

@@ -10,6 +10,8 @@ export interface OpenOptions {
   readonly recoverStale?: boolean;
   /** Ends waiting for a store's lock, with its reason (`store:` only). What has begun comes to its end. */
   readonly signal?: AbortSignal;
+  /** The same while the store is opened; `signal` unless given. */
+  readonly openingSignal?: AbortSignal;
   /** How long a call may wait for another's transaction, doing nothing else (`sqlite:` only); 5000 unless given. */
   readonly busyTimeoutMs?: number;
   /** Where Redis users and passwords come from; the process's environment unless given. */
@@ -41,11 +43,12 @@ export async function openBackend(url: string, options: OpenOptions = {}): Promi
     case "store": {
       requirePath(rest, scheme);
       const { storeBackend } = await import("./backends/store/backend.ts");
-      const { recoverStale, signal } = options;
+      const { recoverStale, signal, openingSignal } = options;
       return await storeBackend(rest, {
         create,
         ...(recoverStale === undefined ? {} : { recoverStale }),
         ...(signal === undefined ? {} : { signal }),
+        ...(openingSignal === undefined ? {} : { openingSignal }),
       });
     }
     case "v1": {

@@ -55,6 +55,7 @@ export function startWorker(
   const { backoff = DEFAULT_BACKOFF, untilEmpty = false, onEvent } = options;
   const owner = workerOwner();
   const metrics = emptyMetrics();
+  const stopped = new AgentqError("interrupted", "the worker was stopped");
   const stopping = new AbortController();
   const ended = new AbortController();
   const { wake, looking, pause } = createPacer();
@@ -76,7 +77,7 @@ export function startWorker(
     tell,
     broken: (error) => {
       fatal ??= { error };
-      stopping.abort();
+      stopping.abort(stopped);
     },
     short: () => shortage.met(),
     begun: () => shortage.over(),
@@ -106,8 +107,14 @@ export function startWorker(
   };
 
   let recovering: Promise<void> | undefined;
+  const noMore = AbortSignal.any([stopping.signal, ended.signal]);
   const recoverAll = async () => {
-    for (const recovered of await backend.recover(queue, { signal: ended.signal })) {
+    const all = await backend.recover(queue, { signal: noMore }).catch((error) => {
+      // Stopped while it waited: others look, too.
+      if (noMore.aborted) return [];
+      throw error;
+    });
+    for (const recovered of all) {
       metrics.recovered_count++;
       tell({ type: "recovered", recovered });
       wake();
@@ -138,6 +145,8 @@ export function startWorker(
         owner,
         leaseMs,
         count: free,
+        // Where nothing is to be settled, a worker that stops has nothing to wait for.
+        ...(batch.endings.length === 0 ? { signal: stopping.signal } : {}),
         onUnreadable: (id, reason) => {
           metrics.failed_count++;
           tell({ type: "failed", id, reason });
@@ -151,6 +160,7 @@ export function startWorker(
       }
       return turn.deliveries.length;
     } catch (error) {
+      if (error === stopped) return 0;
       if (batch.endings.length === 0) throw error;
       // Else it is told by message, once no try is left.
       if (isPassing(error)) outage.failed(error, begunAt);
@@ -218,11 +228,10 @@ export function startWorker(
     held: () => held.size,
     done,
     stop: async (graceMs = 10_000) => {
-      stopping.abort();
+      stopping.abort(stopped);
       wake();
       const grace = setTimeout(() => {
-        const reason = new AgentqError("interrupted", "the worker was stopped");
-        for (const { abort } of held.values()) abort.abort(reason);
+        for (const { abort } of held.values()) abort.abort(stopped);
       }, graceMs);
       try {
         await done;

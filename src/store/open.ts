@@ -1,6 +1,7 @@
 /** Opening: both files valid, of one store, in an admitted directory. Nothing is ever repaired here. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import { absolutePath } from "../platform/directory.ts";
+import { throwIfAborted } from "../platform/clock.ts";
 import { startWaiting, type Waiting } from "../platform/waiting.ts";
 import { admitDirectory, admitFile, admitRoot, lstatOrNull, wrongKind } from "./admit.ts";
 import { allAnnouncements, announcerLiveness, listDirectory } from "./announcements.ts";
@@ -29,7 +30,8 @@ export async function openContext(root: string, options: StoreOptions): Promise<
   const paths = storePaths(absolutePath(root));
   const platform = storePlatform(options);
   const wait = storeWait(paths.root, options);
-  const { format, trusted } = await readIdentity(platform, paths, wait);
+  const opening = { ...wait, signal: options.openingSignal ?? wait.signal };
+  const { format, trusted } = await readIdentity(platform, paths, opening);
   return { ...makeContext(paths, platform, wait, options, format), trusted };
 }
 
@@ -109,6 +111,7 @@ async function waitForIdentity(
         continue;
       }
     }
+    throwIfAborted(wait.signal);
     waiting.still(() => `waiting for the store in ${paths.root}, which another initialises`);
     await platform.sleep(GRACE_MS);
   }

@@ -66,15 +66,21 @@ const DRAIN_RESERVE = 1 / 16;
 /** However long it waited for its turn, a transaction waits so long for a lock that others hold. */
 const LEAST_WAIT_MS = 1000;
 
-/** Runs `body` under the lock on the admitted state, and commits what it changed. */
+/**
+ * Runs `body` under the lock on the admitted state, and commits what it changed. `signal` ends waiting for the lock, as
+ * that of the whole store does.
+ */
 export async function transact<T>(
   context: StoreContext,
   body: (transaction: Transaction) => T,
+  signal?: AbortSignal,
 ): Promise<T> {
   // In turn: whoever asks again as soon as it is done would always find the lock free before those that
   // wait for it in the same process.
   const asked = performance.now();
-  const result = (context.turn ?? Promise.resolve()).then(() => inTurn(context, asked, body));
+  const result = (context.turn ?? Promise.resolve()).then(() =>
+    inTurn(context, asked, body, signal)
+  );
   context.turn = result.then(() => {}, () => {});
   return await result;
 }
@@ -83,8 +89,12 @@ async function inTurn<T>(
   context: StoreContext,
   asked: number,
   body: (transaction: Transaction) => T,
+  signal: AbortSignal | undefined,
 ): Promise<T> {
-  const { platform, paths, wait } = context;
+  const { platform, paths } = context;
+  const wait = signal === undefined
+    ? context.wait
+    : { ...context.wait, signal: either(context.wait.signal, signal) };
   releaseLeftovers(platform);
   const timeoutMs = Math.max(
     wait.timeoutMs - (performance.now() - asked),
@@ -99,6 +109,10 @@ async function inTurn<T>(
     // The change is made or not, whatever becomes of the lock.
     releaseOrKeep(platform, lock);
   }
+}
+
+function either(one: AbortSignal | undefined, other: AbortSignal): AbortSignal {
+  return one === undefined ? other : AbortSignal.any([one, other]);
 }
 
 /** What the file system says outside of any more exact place. */

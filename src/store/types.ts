@@ -152,6 +152,8 @@ export interface StoreOptions {
   recoverStale?: boolean;
   /** Ends waiting for the lock, with its reason. What has the lock comes to its end. */
   signal?: AbortSignal;
+  /** The same while the store is opened, where another is just making it; `signal` unless given. */
+  openingSignal?: AbortSignal;
   limits?: Partial<StoreLimits>;
   /** What the tests replace: the file system, who this process is, what the kernel answers. */
   platform?: Partial<StorePlatform>;
@@ -195,6 +197,8 @@ export interface ClaimOptions {
    * Then it goes to the dead letters in the same commit, and the next is taken. Not asked about those named.
    */
   unfit?: (claim: Claim) => string | null;
+  /** Ends waiting for the lock, with its reason. */
+  signal?: AbortSignal;
 }
 
 /** How one claim ends; the same as `ack`, `requeue`, `release` and `quarantine` by themselves. */
@@ -301,7 +305,7 @@ export interface Store {
    */
   release(
     which: readonly Receipt[] | ((message: MessageInfo) => boolean),
-    options?: { countAttempt?: boolean; queue?: string },
+    options?: { countAttempt?: boolean; queue?: string; signal?: AbortSignal },
   ): Promise<ReturnOutcome[]>;
   /** Claimed → failed index, create-only over all queues (`already-exists`). `failedId` defaults to the id. */
   quarantine(

@@ -22,7 +22,7 @@ export function defaultStore(context: Context): string {
 
 /**
  * Opens the backend that the flags name, runs `work`, and closes it whatever happens. A signal ends waiting
- * for a store's lock, unless the command is a `long` one that has to settle things after it.
+ * for a store's lock, unless the command is a `long` one that has to settle things after it: for that the opening alone.
  */
 export async function withBackend<T>(
   context: Context,
@@ -43,7 +43,7 @@ export async function withBackend<T>(
   const backend = await (options.open ?? openBackend)(url, {
     create: options.create ?? false,
     ...(recoverStale ? { recoverStale } : {}),
-    ...(options.long === true ? {} : { signal: context.signal }),
+    ...(options.long === true ? { openingSignal: context.signal } : { signal: context.signal }),
   }).catch((error) => {
     throw flags.backend === undefined ? asStateUnavailable(context.stateDirectory, error) : error;
   });

@@ -29,7 +29,7 @@ export async function claim(
         ? []
         : [take(transaction, queue, id, pending, noteNow(options.owner))];
     });
-  });
+  }, options.signal);
 }
 
 /** Messages that a disk can't read just now and that are passed over, at most: each may take it seconds. */

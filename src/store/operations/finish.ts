@@ -57,7 +57,7 @@ export function sendBack(
 export async function release(
   context: StoreContext,
   which: readonly Receipt[] | ((message: MessageInfo) => boolean),
-  options: { countAttempt?: boolean; queue?: string } = {},
+  options: { countAttempt?: boolean; queue?: string; signal?: AbortSignal } = {},
 ): Promise<ReturnOutcome[]> {
   if (options.queue !== undefined) assertQueueName(options.queue);
   const more = options.countAttempt === true ? 1 : 0;
@@ -75,7 +75,7 @@ export async function release(
     return chosen.map(({ queue, id, reference }) =>
       giveBack(transaction, queue, id, { ...reference, attempts: reference.attempts + more })
     );
-  });
+  }, options.signal);
 }
 
 /** Where a newer pending generation exists it wins, and the returned one is gone. */

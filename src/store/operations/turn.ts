@@ -31,7 +31,7 @@ export async function finishAndClaim(
     });
     const claims = takeOldest(transaction, queue, options, endings.length > 0);
     return { outcomes, claims };
-  });
+  }, options.signal);
 }
 
 function finish(

@@ -83,7 +83,12 @@ export async function storeBackend(
       checkQueueName(queue);
       const { count = 1 } = options;
       const { unfit, deliveries, tell } = reading();
-      const claims = await store.claim(queue, { count, owner: noteOf(options), unfit });
+      const claims = await store.claim(queue, {
+        count,
+        owner: noteOf(options),
+        unfit,
+        ...ending(options),
+      });
       tell(options);
       if (claims.length === 0) await requireQueue(queue);
       return deliveries(claims);
@@ -91,7 +96,8 @@ export async function storeBackend(
     settleAndDequeue: async (queue, endings, options) => {
       const { count = 1 } = options;
       const { unfit, deliveries, tell } = reading();
-      const turn = await finish(queue, endings, { count, owner: noteOf(options), unfit });
+      const claiming = { count, owner: noteOf(options), unfit, ...ending(options) };
+      const turn = await finish(queue, endings, claiming);
       tell(options);
       return { settlements: turn.settlements, deliveries: deliveries(turn.claims) };
     },
@@ -166,6 +172,10 @@ export async function storeBackend(
     failed: storeDeadLetters(store, requireQueue),
     close: async () => {},
   };
+}
+
+function ending({ signal }: DequeueOptions): { signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal };
 }
 
 /** Reads what is claimed once: what can't be used is named under the lock, the rest is handed out. */

@@ -43,7 +43,11 @@ export async function recoverStore(
       }
       chosen.push({ queue, id, why });
       return true;
-    }, { countAttempt: true, ...(queue === null ? {} : { queue }) });
+    }, {
+      countAttempt: true,
+      ...(queue === null ? {} : { queue }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
     await noteSeen(store, unseen, clock);
     return chosen.map((each, i) => ({ ...each, outcome: returned[i]!.outcome }));
   });
