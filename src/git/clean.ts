@@ -57,6 +57,7 @@ function* cleanUntracked(
   const { files, ignores, outside } = plan;
   if (!outside.has(path) && ignores.ignores(path, isDirectory)) return;
   if (isDirectory) {
+    if (files.removeIfEmpty(path)) return;
     const below = files.list(path);
     // Another repository, left by a clone: nothing in it is ours to weigh.
     if (!below.some(({ name }) => name === ".git")) {

@@ -37,6 +37,8 @@ export interface WorkTree {
   obstacle(path: string): { path: string; stat: BigIntStats } | null;
   /** Removes a file or link, or a whole directory. */
   remove(path: string): void;
+  /** Removes a directory that nothing is in; false where something is. @throws `io-error`, where something is mounted there */
+  removeIfEmpty(directory: string): boolean;
   /** Removes a directory, and those above it, as long as they are empty. Never the root. */
   pruneEmpty(directory: string): void;
 }
@@ -131,11 +133,26 @@ export function openWorkTree(root: string): WorkTree {
   const removeBelow = (path: string, stat: BigIntStats | null) => {
     if (stat === null) return;
     if (!stat.isDirectory()) return permitted(parentOf(path), () => fs.unlinkSync(at(path)));
+    if (removeIfEmpty(path)) return;
     permitted(path, () => list(path)).forEach(({ name }) => {
       const below = `${path}/${name}`;
       removeBelow(below, lookAt(below));
     });
     permitted(parentOf(path), () => fs.rmdirSync(at(path)));
+  };
+
+  /**
+   * False where something is in it. Asked before anything in it is removed: of a mount the system says
+   * so first (EBUSY), and what is mounted is nobody's debris.
+   */
+  const removeIfEmpty = (path: string): boolean => {
+    try {
+      permitted(parentOf(path), () => fs.rmdirSync(at(path)));
+      return true;
+    } catch (error) {
+      if (["ENOTEMPTY", "EEXIST"].includes(errnoOf(error) ?? "")) return false;
+      throw error;
+    }
   };
 
   /** Some tools leave directories without write permission: their owner may still remove them. */
@@ -209,6 +226,16 @@ export function openWorkTree(root: string): WorkTree {
       if (!isReal(parentOf(path))) return;
       try {
         removeBelow(path, lookAt(path));
+      } catch (error) {
+        throw ioError("remove", shown(path), error);
+      } finally {
+        forget(path);
+      }
+    },
+    removeIfEmpty(path) {
+      if (!isReal(path)) return true;
+      try {
+        return removeIfEmpty(path);
       } catch (error) {
         throw ioError("remove", shown(path), error);
       } finally {

@@ -81,8 +81,9 @@ export function readPins(objects: ObjectReader, tree: Oid): Pins {
   if (!parsed.success) {
     throw invalid(`is not valid: ${shapeProblem(value, parsed.error.issues[0])}`);
   }
-  const { verify, verifyTimeout, ticketCommands, sandbox, ...others } = parsed.data;
-  const unknown = Object.keys(others);
+  const { verify, verifyTimeout, ticketCommands, sandbox } = parsed.data;
+  // Of what was read: parsing drops a `__proto__`.
+  const unknown = Object.keys(value as object).filter((name) => !NAMES.includes(name));
   // A check that isn't made for a slip of the pen: better that nothing lands.
   for (const name of unknown) {
     const meant = closest(name, NAMES);

@@ -55,12 +55,12 @@ overBoth(
     assert.equal((await doctor(a)).of("sandbox").status, "warn");
     pushOutside(origin, { "agentq.json": '{"verify":["true"],"sandbox":["env"]}' });
     assert.equal((await doctor(a)).of("sandbox").status, "ok");
-    pushOutside(origin, { "agentq.json": '{"reviewers":2,"\\u001b[2J":1}' });
+    pushOutside(origin, { "agentq.json": '{"reviewers":2,"\\u001b[2J":1,"__proto__":{}}' });
     const unknown = (await doctor(a)).of("pins");
     assert.equal(unknown.status, "warn");
     assert.match(
       unknown.message,
-      /nothing is done for "reviewers", "\\u001b\[2J" in its agentq\.json/,
+      /nothing is done for "reviewers", "\\u001b\[2J", "__proto__" in its agentq\.json/,
     );
     pushOutside(origin, { "agentq.json": '{"verify":' });
     const broken = await doctor(a);

@@ -14,10 +14,12 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { spawnSync } from "node:child_process";
 import { isAgentqError } from "../../src/errors.ts";
 import { openRepository } from "../../src/git/repository.ts";
 import { listWorktrees, prepareWorktree, type WorktreeOptions } from "../../src/git/worktree.ts";
 import { takeWorktreeLock } from "../../src/git/worktree-lock.ts";
+import { contained, scriptRun } from "../helpers/containers.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../helpers/git.ts";
 import { checkedOutByGit, rawBlob, rawCommit, rawTree, snapshot } from "./worktree-helpers.ts";
 
@@ -176,6 +178,31 @@ describe("prepareWorktree()", () => {
       assert.equal(lstatSync(path).mode & 0o700, 0o700);
     }
   });
+
+  for (const where of ["mnt", "made/by/it"]) {
+    test(`leaves alone what a command has mounted at ${where}, and says where`, slow, async () => {
+      const repo = fixture();
+      const dir = tempDir();
+      const { path } = await prepare(repo, dir);
+      const precious = tempDir();
+      write(precious, "deep/data", "mine\n");
+      const child = join(import.meta.dirname!, "worktree-child.ts");
+      const [program, ...args] = contained(
+        "sh",
+        "-c",
+        'mkdir -p "$2" && mount --bind "$1" "$2" && shift 2 && exec "$@"',
+        "sh",
+        precious,
+        join(path, where),
+        ...scriptRun(child, "prepare", repo, dir, git(repo, "rev-parse", "HEAD")),
+      );
+      const run = spawnSync(program, args, { encoding: "utf8", timeout: 60_000 });
+      assert.match(run.stderr, new RegExp(`can't remove \\S+/${where}: .*EBUSY`));
+      assert.equal(readFileSync(join(precious, "deep/data"), "utf8"), "mine\n");
+      await prepare(repo, dir);
+      assert.ok(!existsSync(join(path, where.split("/")[0]!)));
+    });
+  }
 
   test("lets an ignored file give way to a tracked one", slow, async () => {
     const repo = fixture();

@@ -272,11 +272,16 @@ export function readingOver(wire: UploadWire, options: ReadingOptions): Reading 
     if (!canNegotiate(advertisement.version, advertisement.capabilities)) return [];
     const haves = [...new Set([...near, ...options.localHaves()])];
     if (haves.length === 0) return [];
+    const { agent, name } = wire;
+    const wanted = (one: Advertisement) =>
+      one.version === 2 ? "" : [...one.snapshot.refs.values()][0];
+    if (wanted(advertisement) === undefined) return [];
     return await wire.ask(
       "objects",
       advertisement,
-      ({ capabilities }) => negotiationRequest(haves, capabilities, wire.agent),
-      (reader) => readNegotiation(reader, wire.name),
+      (used) =>
+        negotiationRequest(used.version, wanted(used) ?? "", haves, used.capabilities, agent),
+      (reader, { version }) => readNegotiation(version, reader, name),
       signal,
     );
   }

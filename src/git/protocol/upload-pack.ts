@@ -122,26 +122,41 @@ export function fetchRequest(
 
 /** True when the server can be asked which commits it has, without fetching any. */
 export function canNegotiate(version: number, capabilities: Capabilities): boolean {
-  return version === 2 &&
-    (capabilities.get("fetch") ?? "").split(" ").includes("wait-for-done");
+  return version === 2
+    ? (capabilities.get("fetch") ?? "").split(" ").includes("wait-for-done")
+    : capabilities.has("multi_ack_detailed");
 }
 
-/** Protocol 2: which of these commits does the server have? */
+/**
+ * Which of these commits does the server have? In protocol 0 something must be wanted before that can be asked:
+ * `want`, which its refs name. Nothing is sent, since nobody says `done`.
+ */
 export function negotiationRequest(
+  version: number,
+  want: Oid,
   haves: readonly Oid[],
   capabilities: Capabilities,
   agent: string,
 ): Buffer {
-  return Buffer.concat([
-    ...command("fetch", capabilities, agent),
-    pktLine("wait-for-done\n"),
-    ...haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`)),
-    FLUSH,
-  ]);
+  const asked = haves.slice(0, MAX_HAVES).map((oid) => pktLine(`have ${oid}\n`));
+  if (version === 2) {
+    return Buffer.concat([
+      ...command("fetch", capabilities, agent),
+      pktLine("wait-for-done\n"),
+      ...asked,
+      FLUSH,
+    ]);
+  }
+  const words = ["multi_ack_detailed", ...capabilities.has("agent") ? [`agent=${agent}`] : []];
+  return Buffer.concat([pktLine(`want ${want} ${words.join(" ")}\n`), FLUSH, ...asked, FLUSH]);
 }
 
 /** The commits that the server has. */
-export async function readNegotiation(reader: PktReader, from: string): Promise<Oid[]> {
+export async function readNegotiation(
+  version: number,
+  reader: PktReader,
+  from: string,
+): Promise<Oid[]> {
   const common: Oid[] = [];
   for (;;) {
     const packet = await reader.packet();
@@ -149,7 +164,10 @@ export async function readNegotiation(reader: PktReader, from: string): Promise<
     if (packet.kind === "flush") return common;
     const text = pktText(packet);
     if (text.startsWith("ERR ")) throw saidError(from, text);
-    const acknowledged = /^ACK ([0-9a-f]{40})/.exec(text)?.[1];
+    if (version !== 2 && text === "NAK") return common;
+    // In the older protocol "ready" may name what the server doesn't have.
+    const had = version === 2 ? /^ACK ([0-9a-f]{40})/ : /^ACK ([0-9a-f]{40}) common$/;
+    const acknowledged = had.exec(text)?.[1];
     if (acknowledged !== undefined) common.push(acknowledged);
   }
 }

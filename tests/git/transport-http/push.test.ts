@@ -11,7 +11,7 @@ import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, RefUpdate } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
-import { checkReading, makeTwo } from "../origin-checks.ts";
+import { checkPushFromPart, checkReading, makeTwo } from "../origin-checks.ts";
 import { type GitServer, serveGit } from "./server.ts";
 
 interface Setup {
@@ -115,6 +115,15 @@ for (const oldProtocol of [false, true]) {
       assert.equal(git(bare, "ls-tree", "-r", "main"), git(work, "ls-tree", "-r", "main"));
 
       await checkReading(origin, { bare, work, first, feat, second });
+    }));
+
+  test(`${version}: clones that lack history push what is new, also when the branch has moved`, () =>
+    withServer(async ({ bare, work, url, server }) => {
+      server.oldProtocol = oldProtocol;
+      await checkPushFromPart(
+        { bare, work },
+        (repository) => openOrigin(url, { env: {}, repository }),
+      );
     }));
 }
 

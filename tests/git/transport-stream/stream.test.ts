@@ -12,7 +12,7 @@ import { openOrigin, type OriginOptions } from "../../../src/git/origin.ts";
 import { openRepository } from "../../../src/git/repository.ts";
 import type { Origin, RefUpdate } from "../../../src/git/types.ts";
 import { commit, git, makeRepo, tempDir, tryGit, write } from "../../helpers/git.ts";
-import { checkReading, makeTwo } from "../origin-checks.ts";
+import { checkPushFromPart, checkReading, makeTwo } from "../origin-checks.ts";
 import {
   type SshServer,
   type SshServerOptions,
@@ -398,6 +398,12 @@ for (const [name, make] of Object.entries(places)) {
       assert.equal(head, "refs/heads/trunk");
       origin.close();
     });
+
+    everywhere(
+      "clones that lack history push what is new, also when the branch has moved",
+      ({ bare, work, open }) =>
+        checkPushFromPart({ bare, work }, (repository) => open({ repository })),
+    );
 
     on("an aborted push is stopped and says so", async ({ bare, work, first, origin }) => {
       const second = commit(work, "second");
