@@ -39,7 +39,7 @@ export async function run(
       );
       if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
       else if (await isHeld(submissions!, record)) {
-        throw new AgentqError(
+        throw await submissions!.takenAway(record) ?? new AgentqError(
           "submission-busy",
           "another process holds it: it is delivering it now, or ended where nobody here can tell",
           { hint: "Try again: what nobody can be shown to deliver is taken over after a minute." },
@@ -78,7 +78,7 @@ async function drop(context: Context, id: string): Promise<number> {
       ({ queue }) => withdraw(queue, record, { submissions: submissions!, signal: context.signal }),
     );
   if (!gone) {
-    throw new AgentqError(
+    throw await submissions!.takenAway(record) ?? new AgentqError(
       "submission-busy",
       `the submission ${id} has a ticket, or another process is delivering it`,
       { hint: "agentq status tells its ticket; agentq cancel TICKET ends that.", retryable: false },

@@ -65,7 +65,9 @@ async function keepAgain(
     if (left === undefined) return null;
     if (left.ticket !== null) return again ? null : left;
     record = left;
-    if (clock.monotonic() - began > PATIENCE_MS) throw busy(candidate);
+    if (clock.monotonic() - began > PATIENCE_MS) {
+      throw await submissions.takenAway(record) ?? busy(candidate);
+    }
     await clock.sleep(SHARED_POLL_MS, signal);
   }
 }

@@ -43,7 +43,9 @@ export async function resume(
     if (now === undefined) return null;
     record = now;
     if (record.ticket !== null) break;
-    if (clock.monotonic() - began > PATIENCE_MS) throw busy(candidate);
+    if (clock.monotonic() - began > PATIENCE_MS) {
+      throw await submissions.takenAway(record) ?? busy(candidate);
+    }
     await clock.sleep(SHARED_POLL_MS, signal);
   }
   // A ticket that the snapshot doesn't have may have been made since: by another run, or by the

@@ -14,6 +14,7 @@ import {
 } from "../platform/shapes.ts";
 import type { Claim, Json } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
+import { leaseLeft } from "./foreign-claim.ts";
 import { pushing } from "./under-way.ts";
 
 /** One submission of this machine that has no result yet, as far as is known here. */
@@ -110,6 +111,11 @@ function identityIn(note: Json | null): ProcessIdentity | null {
   return isIdentity(note) ? note as unknown as ProcessIdentity : null;
 }
 
+/** Held by a run of agentq that delivers it, or has delivered it. */
+export function isDelivery(note: Json | null): boolean {
+  return identityIn(note) !== null || ticketIn(note) !== null;
+}
+
 export function isOurs(note: Json | null): boolean {
   const found = identityIn(note);
   const me = processIdentity();
@@ -126,7 +132,8 @@ export function isUnderWay({ submission, by = null }: SubmissionRecord): boolean
 
 /** True while the process that recorded a submission, or one that delivers it, may be pushing it. */
 export function isBeingSent(record: SubmissionRecord): boolean {
-  return isUnderWay(record) || (record.holder !== undefined && !isFree(record.holder));
+  const { holder = null } = record;
+  return isUnderWay(record) || (isDelivery(holder) && !isFree(holder));
 }
 
 /** What is said of a record of a later format. */
@@ -151,12 +158,12 @@ const HELD_MS = 60_000;
 
 /**
  * True for what is held by a process that is gone, or by one of another container or another boot, of which nobody
- * here can tell, for a while. Clocks may be wrong about that while: should it live, it finds that it no longer holds it
+ * here can tell, for a while; and for what a queue command took, once its lease has run out. Clocks may be wrong about that while: should it live, it finds that it no longer holds it
  * before it pushes, or it pushes under the submission's id, and the queue has one ticket with that.
  */
 export function isFree(note: Json | null, now = Date.now()): boolean {
   const found = identityIn(note);
-  if (found === null) return false;
+  if (found === null) return (leaseLeft(note, now) ?? 1) <= 0;
   const liveness = isProcessAlive(found);
   if (liveness !== "unknown") return liveness === "gone";
   const { at } = note as { at?: unknown };

@@ -1,8 +1,10 @@
 /** What is done with recorded submissions, as operations of the durable store. */
 import { AgentqError, isAgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
+import { takenBy } from "./foreign-claim.ts";
 import type { Claim, Json, MessageInfo, Receipt, Store } from "../store/types.ts";
 import {
+  isDelivery,
   isFree,
   isOurs,
   nameOf,
@@ -43,6 +45,8 @@ export interface Submissions {
   tell(record: SubmissionRecord, told: boolean): void;
   /** Forgets submissions whose result was told, or that are nothing any more. */
   forget(records: readonly SubmissionRecord[]): Promise<void>;
+  /** Why nobody can deliver it, where that isn't another delivery: `submission-busy` with what helps; else null. */
+  takenAway(record: SubmissionRecord): Promise<AgentqError | null>;
   /**
    * Runs `deliver` while this process alone may deliver the submission; null when another process does
    * already, or when it is gone. `deliver` says what it learns with the functions it is given.
@@ -182,6 +186,13 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       // Stale: another process of ours has just done the same.
       if (receipts.length > 0) await unlessStale(store.ack(...receipts));
       notes.remove(wanted);
+    },
+    async takenAway(record) {
+      const id = nameOf(record);
+      const claimed = await store.messages({ queue: QUEUE, state: "claimed" });
+      const found = claimed.find((one) => one.id === id);
+      const note = found?.reference.owner ?? null;
+      return found === undefined || isDelivery(note) ? null : takenBy(note, id, store.root);
     },
     async exclusively(wanted, deliver) {
       let claim = await hold(nameOf(wanted));

@@ -60,6 +60,46 @@ scenario("--offline without --no-wait keeps it too, and says that it isn't lande
   assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
 });
 
+scenario(
+  "what queue dequeue took of it is delivered once it is given back, or its lease is over",
+  async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    const dequeue = async (...flags: string[]) => {
+      const store = `store:${join(agent.state, "submissions")}`;
+      const words = ["queue", "dequeue", "submissions", "--backend", store, ...flags];
+      const { status, stdout, stderr } = await run(agent, words);
+      assert.equal(status, 0, stderr);
+      assert.notEqual(stdout, "{}\n", "it took one");
+    };
+    const keep = async (file: string) => {
+      agentCommit(agent, { [file]: "a\n" });
+      const back = away(origin);
+      assert.equal((await runJson(agent, ["submit", "--no-wait", "--offline"])).reason, "offline");
+      back();
+    };
+    await keep("a.txt");
+    await dequeue();
+    const { delivered, kept } = await runJson(agent, ["flush"], 2);
+    assert.deepEqual(delivered, []);
+    assert.equal(kept[0].error.code, "submission-busy");
+    assert.match(kept[0].error.message, /queue dequeue/);
+    const drop = await runJson(agent, ["flush", "--drop", kept[0].submission], 2);
+    assert.equal(drop.error.hint, kept[0].error.hint);
+    // The command that it names, to the letter.
+    const advised = /^Give it back: agentq (queue requeue .*); or try again in \d+ s/
+      .exec(kept[0].error.hint)?.[1];
+    assert.ok(advised, kept[0].error.hint);
+    const words = advised.split(" ").map((word) => word.replaceAll("'", ""));
+    assert.equal((await run(agent, words)).status, 0, advised);
+    assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+
+    await keep("b.txt");
+    await dequeue("--lease", "0.001");
+    assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+  },
+);
+
 /** Takes the origin away while it is pushed to; gives the function that brings it back. */
 function goesAwayInPush(origin: { dir: string }): () => void {
   const hook = join(origin.dir, "hooks", "pre-receive");

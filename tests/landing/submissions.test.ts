@@ -15,6 +15,7 @@ import { submit } from "../../src/landing/submit.ts";
 import { newRecord, type SubmitPlace } from "../../src/landing/submit-request.ts";
 import {
   createSubmissions,
+  isBeingSent,
   openSubmissions,
   type Submissions,
   submissionsDirectory,
@@ -609,6 +610,49 @@ test("a process that can be seen, or any in the first minute, keeps what it hold
   assert.equal(isFree(unseen, now - 61_000), true, "a clock that was set back");
   assert.equal(isFree({ ...unseen, at: undefined } as never, now), true, "of an older agentq");
   assert.equal(isFree({ ticket: 1 }, now), false);
+});
+
+test("what a queue command took is free once its lease has run out, a worker's never", () => {
+  const now = 10_000_000;
+  const lease = { owner: "c~cli~boot", boot: 1, wall: now, ms: 5000 };
+  assert.equal(isFree(lease, now + 4999), false);
+  assert.equal(isFree(lease, now + 5000), true);
+  assert.equal(isFree(lease, now - 5000), true, "a clock that was set back");
+  const worker = { ...lease, owner: "w~1~2~3~4~5" };
+  for (const note of [worker, null, { seen: 1 }, "x"]) assert.equal(isFree(note, now * 2), false);
+});
+
+test("what a queue command took is delivered once its lease has run out", async () => {
+  const { queue, request, options, submissions, state } = await setting();
+  const record = newRecord(request, place, { submitter: "me", now: 1 });
+  await submissions.record(record);
+  assert.equal(await submissions.takenAway(record), null);
+  const store = await openStore(submissionsDirectory(state));
+  const lease = { owner: "c~me~boot", boot: 1, wall: Date.now(), ms: 60_000 };
+  const [claim] = await store.claim("submissions", { owner: lease });
+  const now = await readSnapshot(queue);
+  assert.equal(await deliver(queue, now, record, options), null);
+  const held = await submissions.takenAway(record);
+  assert.ok(isAgentqError(held, "submission-busy"));
+  assert.match(
+    held.hint,
+    /^Give it back: agentq queue requeue submissions .* --owner me .* in \d+ s/,
+  );
+  const [listed] = await submissions.list();
+  assert.equal(isBeingSent(listed!), false, "nobody delivers it");
+  for (
+    const [note, hint] of [
+      [{ ...lease, owner: "w~1~2~3~4~5" }, /^End that worker, .* recover submissions --backend/],
+      [{ other: 1 }, /^Make sure .* recover submissions --stale 0 --backend/],
+    ] as const
+  ) {
+    await store.renew([claim!.receipt], note);
+    assert.match((await submissions.takenAway(record))!.hint, hint);
+  }
+  await store.renew([claim!.receipt], owner());
+  assert.equal(await submissions.takenAway(record), null, "a delivery");
+  await store.renew([claim!.receipt], { ...lease, wall: Date.now() - 60_000 });
+  assert.equal((await deliver(queue, now, record, options))?.message.ticket, 0);
 });
 
 test("kept while the origin's HEAD isn't known, a commit that was recorded for it is the same submission", async () => {
