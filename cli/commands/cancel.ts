@@ -1,5 +1,5 @@
 /** `agentq cancel TICKET`: from here on it never lands. */
-import { cancelTicket, isOnBranch } from "../../src/landing/control.ts";
+import { cancelTicket, isOnBranch } from "../../src/landing/operator.ts";
 import { documentOfResult } from "../../src/landing/documents.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import { systemClock } from "../../src/platform/clock.ts";

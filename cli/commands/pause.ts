@@ -1,5 +1,5 @@
 /** `agentq pause`: stop landing; submissions are still accepted and wait. */
-import { pauseQueue } from "../../src/landing/control.ts";
+import { pauseQueue } from "../../src/landing/operator.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";

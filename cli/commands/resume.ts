@@ -2,7 +2,7 @@
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { isOid } from "../../src/git/oid.ts";
 import { resolveCommit } from "../../src/git/revision.ts";
-import { resumeQueue } from "../../src/landing/control.ts";
+import { resumeQueue } from "../../src/landing/operator.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";

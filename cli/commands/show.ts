@@ -1,7 +1,8 @@
 /** `agentq show TICKET`: one ticket and its result, whole. */
 import { numberOf } from "../../src/landing/chain.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
-import { readControl, unknownTicket } from "../../src/landing/control.ts";
+import { readControl } from "../../src/landing/control.ts";
+import { unknownTicket } from "../../src/landing/snapshot.ts";
 import { documentOfTicket } from "../../src/landing/documents.ts";
 import type { Context } from "../context.ts";
 import { keptEntries, openSession, ticketNumber } from "../landing.ts";

@@ -149,3 +149,15 @@ async function interpret(
     unacked,
   };
 }
+
+/** The error for a number that no ticket has. */
+export function unknownTicket(ticket: number, snapshot: Snapshot): AgentqError {
+  const newest = numberOf(snapshot.queue);
+  return new AgentqError(
+    "ticket-unknown",
+    newest < 0
+      ? `there is no ticket ${ticket}: nothing was ever submitted to this queue`
+      : `there is no ticket ${ticket}: the newest is ${newest}`,
+    { details: { ticket, newest } },
+  );
+}

@@ -2,10 +2,9 @@
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
-import { unknownTicket } from "./control.ts";
 import { createWatcher, type DutyOptions, isProgress, isUnfinished } from "./duty.ts";
 import { createPatience, createPoller, isOfConnection } from "./patience.ts";
-import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
+import { type Queue, readSnapshot, type Snapshot, unknownTicket } from "./snapshot.ts";
 import { createTeller } from "./teller.ts";
 
 /** For so long, in milliseconds, a ticket must be missing from the queue to be lost. */

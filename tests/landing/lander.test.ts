@@ -4,13 +4,8 @@ import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import type { Oid } from "../../src/git/types.ts";
 import { chainCommit } from "../../src/landing/chain-commit.ts";
-import {
-  lockCommit,
-  NO_CONTROL,
-  pauseQueue,
-  readControl,
-  resumeQueue,
-} from "../../src/landing/control.ts";
+import { lockCommit, NO_CONTROL, readControl } from "../../src/landing/control.ts";
+import { pauseQueue, resumeQueue } from "../../src/landing/operator.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
 import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";

@@ -10,7 +10,7 @@ import { AgentqError } from "../../src/errors.ts";
 import { isAncestor } from "../../src/git/history.ts";
 import type { Oid } from "../../src/git/types.ts";
 import { createChainReader, type ResultEntry, type TicketEntry } from "../../src/landing/chain.ts";
-import { cancelTicket, pauseQueue, resumeQueue } from "../../src/landing/control.ts";
+import { cancelTicket, pauseQueue, resumeQueue } from "../../src/landing/operator.ts";
 import type { DutyOptions } from "../../src/landing/duty.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
 import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AgentqError } from "../../src/errors.ts";
-import { cancelTicket, pauseQueue, readControl } from "../../src/landing/control.ts";
+import { readControl } from "../../src/landing/control.ts";
+import { cancelTicket, pauseQueue } from "../../src/landing/operator.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
 import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { systemClock } from "../../src/platform/clock.ts";
