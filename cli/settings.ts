@@ -61,6 +61,14 @@ function settled(spec: FlagSpec, values: readonly string[], source: string) {
     : convert(spec, values.at(-1)!, source);
 }
 
+/** Where the flags that no word of the command line set were found. */
+const sources = new WeakMap<Flags, ReadonlyMap<string, string>>();
+
+/** How the person set a flag that isn't on the command line (`AGENTQ_POLL`, `git config agentq.poll`); else null. */
+export function sourceOf(flags: Flags, flag: string): string | null {
+  return sources.get(flags)?.get(flag) ?? null;
+}
+
 /**
  * Resolves every flag of a command.
  *
@@ -74,6 +82,8 @@ export function resolveFlags(
   config: (flag: string) => readonly string[],
 ): Flags {
   const flags: Record<string, string | number | boolean | readonly string[]> = {};
+  const found = new Map<string, string>();
+  sources.set(flags, found);
   for (const spec of specs) {
     const value = given[spec.name];
     if (Array.isArray(value)) {
@@ -99,11 +109,14 @@ export function resolveFlags(
         : [];
       if (values.length > 0) {
         flags[spec.name] = settled(spec, values, variable);
+        found.set(spec.name, variable);
         continue;
       }
       const fromConfig = spec.name === "repo" ? [] : config(spec.name);
       if (fromConfig.length > 0) {
-        flags[spec.name] = settled(spec, fromConfig, `git config agentq.${spec.name}`);
+        const source = `git config agentq.${spec.name}`;
+        flags[spec.name] = settled(spec, fromConfig, source);
+        found.set(spec.name, source);
         continue;
       }
     }

@@ -6,7 +6,7 @@ import type { AgentqError } from "../errors.ts";
 import { type Clock, systemClock } from "../platform/clock.ts";
 import { lockCommit, readControl } from "./control.ts";
 import { type Check, check, failed } from "./doctor-check.ts";
-import { holderOf } from "./lock.ts";
+import { holderOf } from "./held-lock.ts";
 import { faultOf, isTurnedDown, pushOnce, wordsOf } from "./push.ts";
 import { openQueue, type Queue, type Snapshot } from "./snapshot.ts";
 

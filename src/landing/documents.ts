@@ -2,7 +2,7 @@
 import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry, type TicketEntry } from "./chain.ts";
 import type { Control } from "./control.ts";
-import { holderOf } from "./lock.ts";
+import { holderOf } from "./held-lock.ts";
 import { tipOfResult } from "./result.ts";
 import type { ResultDocument, ShowDocument } from "./schemas.ts";
 import type { Snapshot } from "./snapshot.ts";

@@ -4,7 +4,7 @@
  */
 import type { Oid } from "../git/types.ts";
 import type { TicketEntry } from "./chain.ts";
-import type { HeldLock } from "./lock.ts";
+import type { HeldLock } from "./held-lock.ts";
 import { corruptChain, NO_TIP } from "./messages.ts";
 import type { Queue, Snapshot } from "./snapshot.ts";
 import type { Workshop } from "./workshop.ts";

@@ -6,7 +6,7 @@ import type { TicketEntry } from "./chain.ts";
 import { faultOf } from "./faults.ts";
 import { alreadyPublished, buriedPublication } from "./half-state.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
-import type { HeldLock } from "./lock.ts";
+import type { HeldLock } from "./held-lock.ts";
 import { landedBefore } from "./landed-before.ts";
 import { REASONS, type Verdict } from "./result.ts";
 import type { Queue, Snapshot } from "./snapshot.ts";

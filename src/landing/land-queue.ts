@@ -1,7 +1,7 @@
 /** Landing what is queued, whoever it is of. */
 import { throwIfAborted } from "../platform/clock.ts";
 import { createWatcher, type DutyOptions, isProgress, isUnfinished, type Turn } from "./duty.ts";
-import { holderOf } from "./lock.ts";
+import { holderOf } from "./held-lock.ts";
 import { createPatience, createPoller, isOfConnection } from "./patience.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { createTeller } from "./teller.ts";

@@ -18,7 +18,7 @@ import { acceptedTip, anchorOf, isRewound, lastLanded, unfinishedPublication } f
 import { assertPublication } from "./half-state.ts";
 import { judge } from "./judge.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
-import type { HeldLock } from "./lock.ts";
+import type { HeldLock } from "./held-lock.ts";
 import { NO_TIP } from "./messages.ts";
 import { halfPassedOver, onRefusal } from "./pass-over.ts";
 import { type Judged, publish, rollForward } from "./publish.ts";

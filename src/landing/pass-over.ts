@@ -26,7 +26,7 @@ import { numberOf } from "./chain.ts";
 import type { Control } from "./control.ts";
 import { judge } from "./judge.ts";
 import type { LanderOptions } from "./lander-options.ts";
-import type { HeldLock } from "./lock.ts";
+import type { HeldLock } from "./held-lock.ts";
 import { type Judged, publish, type Published, type Refused } from "./publish.ts";
 import type { Queue, Snapshot } from "./snapshot.ts";
 

@@ -11,7 +11,7 @@ import { chainCommit, type NewCommit } from "./chain-commit.ts";
 import { type Control, settled } from "./control.ts";
 import { genesisOf } from "./enqueue.ts";
 import type { LanderOptions } from "./lander-options.ts";
-import type { HeldLock } from "./lock.ts";
+import type { HeldLock } from "./held-lock.ts";
 import { listsAfter } from "./lists.ts";
 import { NO_TIP, type Result } from "./messages.ts";
 import { chainHolds, type Pushed, pushOnce } from "./push.ts";

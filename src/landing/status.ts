@@ -5,7 +5,7 @@ import { type Control, readControl } from "./control.ts";
 import { isRewound, lastLanded } from "./decide.ts";
 import { stateOfTicket } from "./documents.ts";
 import { findSubmission } from "./enqueue.ts";
-import { holderOf } from "./lock.ts";
+import { holderOf } from "./held-lock.ts";
 import { readAhead } from "./read-ahead.ts";
 import type { StatusDocument } from "./schemas.ts";
 import { ticketOf } from "./resume.ts";

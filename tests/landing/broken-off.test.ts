@@ -9,7 +9,7 @@ import type { DutyOptions } from "../../src/landing/duty.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
 import { waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import { enqueue } from "../../src/landing/enqueue.ts";
-import { holderOf } from "../../src/landing/lock.ts";
+import { holderOf } from "../../src/landing/held-lock.ts";
 import { openQueue, type Queue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
 import { createFakeWorkshop } from "./fake-workshop.ts";

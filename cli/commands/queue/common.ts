@@ -1,7 +1,7 @@
 /** What the queue commands share: which backend, in whose name, and how messages are printed. */
 import { join } from "node:path";
 import { isatty } from "node:tty";
-import { AgentqError } from "../../../src/errors.ts";
+import { AgentqError, isAgentqError } from "../../../src/errors.ts";
 import type { QueueBackend } from "../../../src/queuefs/contract.ts";
 import { quoted } from "../../../src/queuefs/names.ts";
 import { openBackend } from "../../../src/queuefs/open.ts";
@@ -13,6 +13,7 @@ import { safeJson } from "../../output/escape.ts";
 import { takeConsole } from "../../output/console.ts";
 import { isAnswerWhole, outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
+import { sourceOf } from "../../settings.ts";
 import { asStateUnavailable } from "../../state.ts";
 
 /** The store that queues are kept in unless `--backend` names another place. */
@@ -32,10 +33,13 @@ export async function withBackend<T>(
 ): Promise<T> {
   const url = String(flags.backend ?? `store:${defaultStore(context)}`);
   if (url.startsWith("memory:")) {
-    throw new AgentqError(
-      "backend-unsupported",
-      "memory: queues end with the process that made them, so no second command could see them",
-      { hint: "Use store:DIR, sqlite:FILE or redis://HOST; memory: is for the library." },
+    throw whereSet(
+      flags,
+      new AgentqError(
+        "backend-unsupported",
+        "memory: queues end with the process that made them, so no second command could see them",
+        { hint: "Use store:DIR, sqlite:FILE or redis://HOST; memory: is for the library." },
+      ),
     );
   }
   const recoverStale = flags["recover-stale"] === true;
@@ -45,7 +49,9 @@ export async function withBackend<T>(
     ...(recoverStale ? { recoverStale } : {}),
     ...(options.long === true ? { openingSignal: context.signal } : { signal: context.signal }),
   }).catch((error) => {
-    throw flags.backend === undefined ? asStateUnavailable(context.stateDirectory, error) : error;
+    throw flags.backend === undefined
+      ? asStateUnavailable(context.stateDirectory, error)
+      : whereSet(flags, error);
   });
   try {
     // Whatever it took to get here: nothing has been done yet.
@@ -54,6 +60,23 @@ export async function withBackend<T>(
   } finally {
     await backend.close();
   }
+}
+
+/**
+ * The same error about the backend's address, which may hold a password and isn't repeated, with the place where it is
+ * written when that isn't the command line.
+ */
+function whereSet(flags: Flags, error: unknown): unknown {
+  const source = sourceOf(flags, "backend");
+  if (source === null) return error;
+  if (!isAgentqError(error, "usage", "config-invalid", "backend-unsupported")) return error;
+  const { code, message, hint, retryable, details } = error;
+  return new AgentqError(code, `${source}: ${message}`, {
+    cause: error.cause ?? error,
+    hint,
+    retryable,
+    ...(details === undefined ? {} : { details }),
+  });
 }
 
 /** In whose name the command dequeues and settles. */

@@ -106,7 +106,10 @@ function receiptsOf(named: readonly string[], flags: Flags): Receipt[] {
   return [{ id: ids[0]!, lease: String(lease) }];
 }
 
-/** Prints what was settled; where anything was stale, throws after the rest is done. */
+/**
+ * Prints what was settled; where anything was stale, throws after that. With `--json` there is one document: the error,
+ * whose details name both.
+ */
 function settled(
   context: Context,
   what: string,
@@ -114,16 +117,17 @@ function settled(
   receipts: readonly Receipt[],
   settlements: readonly Settlement[],
 ): number {
-  refuseStale(queue, receipts, settlements);
   const results = receipts.map(({ id }, i) => ({ id, outcome: settlements[i] }));
-  context.print(
-    { schema: `agentq.queue-${what}/1`, queue, messages: results },
-    () =>
-      results.map(({ id, outcome }) => outcome === "superseded" ? `${id} superseded` : id).join(
-        "\n",
-      ),
-  );
-  return 0;
+  const said = () =>
+    results.filter(({ outcome }) => outcome !== "stale")
+      .map(({ id, outcome }) => outcome === "superseded" ? `${id} superseded` : id).join("\n");
+  if (!settlements.includes("stale")) {
+    context.print({ schema: `agentq.queue-${what}/1`, queue, messages: results }, said);
+    return 0;
+  }
+  if (!context.json) context.print(null, said);
+  refuseStale(queue, receipts, settlements);
+  return 1;
 }
 
 /** Each line without its newline; a newline at the end makes no empty message. */
