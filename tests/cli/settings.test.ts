@@ -1,7 +1,7 @@
 import { afterEach, test } from "node:test";
 import assert from "node:assert/strict";
 import process from "node:process";
-import { resolveFlags } from "../../cli/settings.ts";
+import { resolveFlags, sourceOf } from "../../cli/settings.ts";
 import type { FlagSpec } from "../../cli/spec.ts";
 import { isAgentqError } from "../../src/errors.ts";
 
@@ -29,6 +29,17 @@ test("flag beats environment beats config beats default", () => {
   process.env.AGENTQ_POLL = "3";
   assert.equal(resolveFlags([poll], {}, config).poll, 3);
   assert.equal(resolveFlags([poll], { poll: "2.5" }, config).poll, 2.5);
+});
+
+test("where a setting was found is told, but for the command line and the default", () => {
+  const config = () => ["5"];
+  const from = (given: Record<string, unknown>, found: () => string[]) =>
+    sourceOf(resolveFlags([poll], given, found), "poll");
+  assert.equal(from({}, none), null);
+  assert.equal(from({}, config), "git config agentq.poll");
+  process.env.AGENTQ_POLL = "3";
+  assert.equal(from({}, config), "AGENTQ_POLL");
+  assert.equal(from({ poll: "2.5" }, config), null);
 });
 
 test("a flag of several values has them one a line in its variable, and one a value in config", () => {

@@ -49,6 +49,33 @@ test("a message whose queue is removed under its handler is said to be gone with
   assert.doesNotMatch(err, /comes back/);
 });
 
+test("a backend that can't be meant is told with where it stands, and without itself", LONG, () => {
+  const { env, state } = commands(null);
+  const said = (variables: Record<string, string>, ...flags: string[]) => {
+    const words = [...start, "queue", "ls", "--json", ...flags];
+    const ran = spawnSync(process.execPath, words, {
+      cwd: state,
+      env: { ...env, ...variables },
+      encoding: "utf8",
+    });
+    assert.equal(ran.status, 64, ran.stderr);
+    const { message, hint } = JSON.parse(ran.stdout).error;
+    assert.doesNotMatch(`${message} ${hint} ${ran.stderr}`, /s3cr3t/);
+    return message;
+  };
+  const bad = "reddis://me:s3cr3t@host";
+  const inConfig = {
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "agentq.backend",
+    GIT_CONFIG_VALUE_0: bad,
+  };
+  const what = "the backend is none that agentq knows";
+  assert.equal(said({}, "--backend", bad), what);
+  assert.equal(said({ AGENTQ_BACKEND: bad }), `AGENTQ_BACKEND: ${what}`);
+  assert.equal(said(inConfig), `git config agentq.backend: ${what}`);
+  assert.match(said({ AGENTQ_BACKEND: "sqlite:" }), /^AGENTQ_BACKEND: sqlite: needs a path/);
+});
+
 test("a second signal ends a worker at once, with a document that says so", LONG, async () => {
   const { ok, env, more, state } = commands(`sqlite:${join(tempDir(), "q.db")}`);
   ok("create", "jobs");
@@ -109,6 +136,14 @@ describe("the queue commands", () => {
       assert.equal(JSON.parse(stale.out).error.code, "stale-delivery");
       const receipt = json("dequeue", "jobs", "--receipt");
       assert.equal(receipt.attempts, 1);
+      // Of several each is told by itself.
+      ok("enqueue", "jobs", "-", "--id", "x0");
+      assert.equal(json("dequeue", "jobs").id, "x1");
+      const partly = run(["requeue", "jobs", "gone", "x1", "none"]);
+      assert.deepEqual([partly.code, partly.out], [1, "x1\n"]);
+      assert.match(partly.err, /"gone", "none" in "jobs": not in processing/);
+      assert.equal(json("dequeue", "jobs").id, "x0");
+      ok("ack", "jobs", "x0");
       ok("ack", "jobs", id, "--lease", receipt.lease);
       assert.equal(run(["wait", "jobs", "--timeout", "0.1"]).code, 3);
       assert.equal(json("dequeue", "jobs").id, "x1");
