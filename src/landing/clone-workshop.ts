@@ -1,37 +1,25 @@
 /**
  * The workshop of a real machine: merges in a clone's objects, checks in a persistent worktree.
- *
- * Merges here follow nothing of this clone's configuration, only the trees: two landers must make the
- * same commit.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { AgentqError, isAgentqError } from "../errors.ts";
+import { AgentqError } from "../errors.ts";
 import { parseCommit } from "../git/commit.ts";
 import { isAncestor } from "../git/history.ts";
-import { quotePath } from "../git/path-quote.ts";
 import { pacer } from "../git/pacer.ts";
 import type { Repository } from "../git/repository.ts";
-import type { ObjectReader, Oid, Origin } from "../git/types.ts";
-import { findUnsafePath } from "../git/unsafe-tree.ts";
-import { treeFiles } from "../git/work-tree-settings.ts";
-import { attributeLookup } from "../git/attributes.ts";
+import type { Oid, Origin } from "../git/types.ts";
 import { prepareWorktree } from "../git/worktree.ts";
-import { gateSteps, LANDING_LABELS } from "../merge/gate.ts";
-import { mergeSteps } from "../merge/merge-commits.ts";
-import { overlay } from "../merge/overlay.ts";
-import { pathText } from "../merge/state.ts";
-import { inTurns, type Steps } from "../merge/steps.ts";
-import type { MergeOptions } from "../merge/types.ts";
+import { inTurns } from "../merge/steps.ts";
 import { preparePipes } from "../platform/pipes.ts";
 import { runCommand } from "../platform/process.ts";
 import type { TicketEntry } from "./chain.ts";
-import { landingCommit } from "./merge-commit.ts";
-import { type Pins, pinsAt, pinsEntry, readPins } from "./pins.ts";
+import { landingMerge } from "./landing-merge.ts";
+import { type Pins, pinsAt } from "./pins.ts";
 import { REASONS } from "./result.ts";
 import { isInstalled, missingSandbox, unstartableSandbox } from "./sandbox.ts";
 import { checksOf, runChecks } from "./verify.ts";
-import { createWorkingObjects, inFront } from "./working-objects.ts";
+import { createWorkingObjects } from "./working-objects.ts";
 import type { ReadyMerge, Refusal, Verified, Workshop } from "./workshop.ts";
 
 export interface CloneWorkshopOptions {
@@ -66,106 +54,10 @@ export function createCloneWorkshop(
   ): Promise<ReadyMerge | Refusal> {
     const { candidate } = ticket.message;
     await objects.ensure(tip === null ? [candidate] : [tip, candidate], signal);
-    return await objects.supplied(() => inTurns(mergeHere(ticket, tip), pacer(signal)), signal);
-  }
-
-  function* mergeHere(ticket: TicketEntry, tip: Oid | null): Steps<ReadyMerge | Refusal> {
-    const { candidate } = ticket.message;
-    const drops = ticket.message.agentq?.drops ?? [];
-    const tree = treeOf(objects, candidate);
-    if (tip === null) {
-      return guarded(
-        { verdict: "ready", commit: candidate, tree, base: null, objects },
-        null,
-      );
-    }
-    if (isAncestor(objects, candidate, tip)) return nothingToLand(candidate, tip);
-    if (isAncestor(objects, tip, candidate)) {
-      const gate = yield* gateSteps(objects, { tip, candidate, drops, options: mergeOptions(tip) });
-      if (!gate.ok) return { verdict: "refused", ...gate };
-      return guarded({ verdict: "ready", commit: candidate, tree, base: tip, objects }, tip);
-    }
-    return yield* mergeBoth(ticket, tip, drops);
-  }
-
-  function* mergeBoth(
-    ticket: TicketEntry,
-    tip: Oid,
-    drops: readonly string[],
-  ): Steps<ReadyMerge | Refusal> {
-    const { candidate } = ticket.message;
-    const scratch = overlay(objects);
-    const settings = mergeOptions(tip);
-    try {
-      const merged = yield* mergeSteps(scratch, tip, candidate, settings);
-      const asked = { tip, candidate, merge: merged, drops, options: settings };
-      const gate = yield* gateSteps(scratch, asked);
-      if (!gate.ok) return { verdict: "refused", ...gate };
-      const commit = landingCommit(objects, ticket, tip, merged.tree);
-      const made = [
-        ...scratch.newObjects(),
-        { oid: commit.oid, type: "commit" as const, data: commit.content },
-      ];
-      objects.keep(made);
-      return guarded({
-        verdict: "ready",
-        commit: commit.oid,
-        tree: merged.tree,
-        base: merged.bases[0] ?? null,
-        objects: inFront(made, objects),
-      }, tip);
-    } catch (error) {
-      if (!isAgentqError(error, "unrelated-histories")) throw error;
-      return {
-        verdict: "refused",
-        reason: REASONS.merge,
-        files: [],
-        regions: [],
-        report: `The branch, at ${tip}, and the candidate ${candidate} have no commit in common: ` +
-          `the candidate was not made from this branch.\n${error.hint}`,
-      };
-    }
-  }
-
-  function mergeOptions(tip: Oid): MergeOptions {
-    const lookup = attributeLookup({ files: treeFiles(objects, treeOf(objects, tip)) });
-    return { attributes: (path) => lookup.of(path), labels: LANDING_LABELS };
-  }
-
-  /**
-   * What would keep everything after it from landing must not get onto the branch, verified or not:
-   * paths that can't be checked out, and an agentq.json that can't be read.
-   */
-  function guarded(ready: ReadyMerge, tip: Oid | null): ReadyMerge | Refusal {
-    const onBranch = tip === null ? null : treeOf(objects, tip);
-    const unsafe = findUnsafePath(ready.objects, onBranch, ready.tree);
-    if (unsafe !== null) {
-      const { path, reason } = unsafe;
-      return {
-        verdict: "refused",
-        reason: REASONS.failed,
-        files: [pathText(path)],
-        regions: [],
-        report: `The path ${quotePath(path)} has ${reason}: no checkout may write it. ` +
-          "Take it out of the candidate's tree and submit again.",
-      };
-    }
-    const after = pinsEntry(ready.objects, ready.tree);
-    const before = onBranch === null ? null : pinsEntry(objects, onBranch);
-    if (after === null || after.oid === before?.oid) return ready;
-    try {
-      readPins(ready.objects, ready.tree);
-      return ready;
-    } catch (error) {
-      if (!isAgentqError(error, "pins-invalid")) throw error;
-      return {
-        verdict: "refused",
-        reason: REASONS.failed,
-        files: ["agentq.json"],
-        regions: [],
-        report: `After this landing ${error.message}; nothing could land any more.`,
-      };
-    }
+    return await objects.supplied(
+      () => inTurns(landingMerge(objects, ticket, tip), pacer(signal)),
+      signal,
+    );
   }
 
   /** What goes wrong in a clone that somebody has removed says nothing about the ticket. */
@@ -256,10 +148,6 @@ export function createCloneWorkshop(
   }
 }
 
-function treeOf(objects: ObjectReader, commit: Oid): Oid {
-  return parseCommit(objects.read(commit).data, commit).tree;
-}
-
 /** Checks that ran while somebody removed the clone, and their worktree with it, say nothing. */
 function assertStands({ gitDir, commonDir }: Repository): void {
   // A worktree may go by itself.
@@ -285,18 +173,6 @@ function noteIncomplete(
   }
   if (submodules.length > 0) note?.(`submodules are left empty: ${submodules.join(", ")}`);
   if (outsideSparse > 0) note?.(`${outsideSparse} files lie outside the sparse checkout`);
-}
-
-function nothingToLand(candidate: Oid, tip: Oid): Refusal {
-  return {
-    verdict: "refused",
-    reason: REASONS.nothing,
-    files: [],
-    regions: [],
-    report: candidate === tip
-      ? `The branch is at ${tip} already: there is nothing new in this candidate.`
-      : `The branch, at ${tip}, contains ${candidate} already.`,
-  };
 }
 
 function notAllowed(command: string): Refusal {
