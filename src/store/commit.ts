@@ -57,7 +57,9 @@ export async function commit(
   } catch (error) {
     const cause = syncError(paths.namespace, error);
     if (cause.code === "durability-unavailable") throw cause;
-    throw uncertain(paths.state, cause);
+    throw cause.code === "identity-changed"
+      ? uncertain(paths.state, cause, "was put in place, where another stands now")
+      : uncertain(paths.state, cause);
   } finally {
     if (old !== null) await files.letGo([old]);
   }

@@ -210,7 +210,10 @@ describe("files changed under a running transaction", () => {
       renameSync(`${state}.x`, state);
     };
     const store = await openStore(root, { platform: { files } });
-    await assert.rejects(store.enqueue("jobs", "a", 1), { code: "commit-uncertain" });
+    await assert.rejects(
+      store.enqueue("jobs", "a", 1),
+      { code: "commit-uncertain", message: /was put in place, where another stands now/ },
+    );
     // Every object that either state refers to is there: nothing was undone.
     assert.equal((await (await openStore(root)).claim("jobs"))[0]!.json(), 1);
   });
