@@ -35,7 +35,7 @@ export interface Submissions {
   settle(record: SubmissionRecord, ticket: number): void;
   /**
    * Moves one that can't be used to the store's dead letters, bytes and all, by its name or its
-   * submission's; its name, or null where there is none such.
+   * submission's; its name, or null where there is none such. @throws `submission-busy` where a queue command has it
    */
   setAside(name: string): Promise<string | null>;
   /**
@@ -99,6 +99,13 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
     return null;
   }
 
+  async function takenAway(id: string): Promise<AgentqError | null> {
+    const claimed = await store.messages({ queue: QUEUE, state: "claimed" });
+    const found = claimed.find((one) => one.id === id);
+    const note = found?.reference.owner ?? null;
+    return found === undefined || isDelivery(note) ? null : takenBy(note, id, store.root);
+  }
+
   let listed = 0;
   const damaged = new Map<string, string>();
 
@@ -159,7 +166,11 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       const found = (await store.messages({ queue: QUEUE }))
         .find(({ id }) => id === name || id.slice(id.indexOf(".") + 1) === name);
       const claim = found ? await hold(found.id) : null;
-      if (claim === null) return null;
+      if (claim === null) {
+        const taken = found ? await takenAway(found.id) : null;
+        if (taken !== null) throw taken;
+        return null;
+      }
       const problem = unusable(claim);
       if (problem === null) {
         if (ticketIn(claim.owner) === null) await unlessStale(store.release([claim.receipt]));
@@ -187,13 +198,7 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       if (receipts.length > 0) await unlessStale(store.ack(...receipts));
       notes.remove(wanted);
     },
-    async takenAway(record) {
-      const id = nameOf(record);
-      const claimed = await store.messages({ queue: QUEUE, state: "claimed" });
-      const found = claimed.find((one) => one.id === id);
-      const note = found?.reference.owner ?? null;
-      return found === undefined || isDelivery(note) ? null : takenBy(note, id, store.root);
-    },
+    takenAway: (record) => takenAway(nameOf(record)),
     async exclusively(wanted, deliver) {
       let claim = await hold(nameOf(wanted));
       if (claim === null) return null;

@@ -569,6 +569,11 @@ test("records that can't be used are named and passed over", async () => {
   const [good] = await submissions.list();
   assert.equal(await submissions.setAside(good!.submission), null);
   assert.equal(await submissions.setAside("nobody's"), null);
+  // One that a queue command has is there all the same.
+  const lease = { owner: "c~me~boot", boot: 1, wall: Date.now(), ms: 60_000 };
+  const [taken] = await store.claim("submissions", { id: nameOf(newer), owner: lease });
+  await assert.rejects(submissions.setAside(newer.submission), { code: "submission-busy" });
+  await store.release([taken!.receipt]);
   const reader = await createSubmissions(state);
   assert.equal((await reader.list()).length, 1);
   assert.deepEqual(reader.damaged(), [second]);
