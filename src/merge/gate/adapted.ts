@@ -11,6 +11,7 @@ import { Buffer } from "node:buffer";
 import { slice } from "./layout.ts";
 import type { Merged } from "./cuts.ts";
 import { withoutBlanks } from "./prepared.ts";
+import { countKeys, numberOf } from "./tally.ts";
 import { countOf, type KnownCounts, shared, wordCounts } from "./words.ts";
 import { diffLines } from "../text/diff.ts";
 import { classifyLines, splitLines } from "../text/lines.ts";
@@ -37,6 +38,7 @@ export function withAdapted(texts: MergedTexts): MergedTexts | null {
   const [wanted, got, old, left, right] = ids as Five<Int32Array>;
   const known = { base: new Set(old), ours: new Set(left), theirs: new Set(right) };
   const words = { base: wordCounts(base), ours: wordCounts(ours), theirs: wordCounts(theirs) };
+  const counts = { base: countKeys(old), ours: countKeys(left), theirs: countKeys(right) };
 
   /** Of each line that was adapted: the line that it became. */
   const became = new Map<number, Uint8Array>();
@@ -53,7 +55,11 @@ export function withAdapted(texts: MergedTexts): MergedTexts | null {
         : ["theirs", "ours"] as const;
       if (known.base.has(id) || known[other].has(id) || !known[mine].has(id)) continue;
       const line = wordCounts(slice(want, i, 1));
+      // A line that this side took out is back, whatever the other side uses its words for.
+      const isBack = (id: number): boolean =>
+        numberOf(counts[mine], id) < numberOf(counts.base, id);
       const found = [...free].find((j) =>
+        !isBack(got[j]!) &&
         isAdaption(line, wordCounts(slice(have, j, 1)), words.base, words[other])
       );
       if (found === undefined) continue;

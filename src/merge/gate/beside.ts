@@ -7,10 +7,13 @@ import { pairsIn } from "./pairs.ts";
 import { isJoining, type KnownCounts, shared, wordCounts } from "./words.ts";
 import type { Hunk } from "../text/hunks.ts";
 
+/** So many pairs of lines of a hunk are compared with each other. */
+const COMPARISONS = 40_000;
+
 export interface BesideLines {
   /**
    * Whether they say what a side put into a line (`put`, of the words of `own`), of which `old` was made: lines that
-   * nobody had, with all those words and one that is new there; or lines that the other side put in, up to three
+   * nobody had (and that are none of the other side's, adapted), with all those words and one that is new there; or lines that the other side put in, up to three
    * together, with all words of the line, as mere words of it are in any other line.
    */
   say(put: readonly string[], old: Uint8Array, own: Uint8Array): boolean;
@@ -22,16 +25,31 @@ export function linesBeside(layout: Layout, hunk: Hunk): BesideLines {
   const made = texts.prepared.diff("loose", texts.base, texts.result);
   const ofBase = new Set(pairsIn(base, result, made, hunk).values());
   const { from, to } = placeOf(layout, hunk);
+  const isPut = (i: number): boolean =>
+    i < hunk.ours + hunk.oursCount && !edited.has(i) && !known.keys.base.has(keys.other[i]!);
+  const isPutIn = (i: number): boolean => isPut(i) && known.keys.result.has(keys.other[i]!);
+  const gone: KnownCounts[] = [];
+  for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
+    if (isPut(i) && !isPutIn(i)) gone.push(wordCounts(slice(other, i, 1)));
+  }
+  let left = COMPARISONS;
+  /** Whether a line is one that the other side put in, with what this side made of another. */
+  const isAdapted = (line: KnownCounts): boolean => {
+    const at = gone.findIndex((words) => {
+      const { found, total } = shared(words, line);
+      return left-- > 0 && total > 0 && found * 2 >= total;
+    });
+    if (at >= 0) gone.splice(at, 1);
+    return at >= 0;
+  };
   const fresh = new Set<string>();
   for (let i = from; i < to; i++) {
     const key = keys.result[i]!;
     if (ofBase.has(i)) continue;
     if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
-    for (const word of wordCounts(slice(result, i, 1)).keys()) fresh.add(word);
+    const words = wordCounts(slice(result, i, 1));
+    if (!isAdapted(words)) { for (const word of words.keys()) fresh.add(word); }
   }
-  const isPutIn = (i: number): boolean =>
-    i < hunk.ours + hunk.oursCount && !edited.has(i) && !known.keys.base.has(keys.other[i]!) &&
-    known.keys.result.has(keys.other[i]!);
   const groups: KnownCounts[] = [];
   for (let i = hunk.ours; i < hunk.ours + hunk.oursCount; i++) {
     for (let n = 1; n <= 3 && isPutIn(i + n - 1); n++) groups.push(wordCounts(slice(other, i, n)));

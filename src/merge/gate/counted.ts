@@ -8,11 +8,11 @@
  *    the same, lines that it took out: back at their place, and more than merging gives ─────▶ back
  * ```
  */
-import { around } from "./around.ts";
 import { importedNames, isNameImported } from "./imports.ts";
-import { hasWord, type Layout, type LostHunk, SHOWN_LINES, slice } from "./layout.ts";
+import { hasWord, type Layout, type LostHunk, type Place, SHOWN_LINES, slice } from "./layout.ts";
 import { isNeeded } from "./undone.ts";
 import { lostLines, shiftedLosses } from "./shifted.ts";
+import { slides, slidTo } from "./slides.ts";
 import { countOf, wordCounts } from "./words.ts";
 import { countKeys, type LineCounts, mergedOf, needed, numberOf, timesIn } from "./tally.ts";
 import type { Steps } from "../steps.ts";
@@ -33,7 +33,11 @@ export function* countedLosses(
   for (const hunk of layout.hunks) {
     if (hunk.take !== "theirs" || isAsked && !isAsked(hunk)) continue;
     yield;
-    lost.push(...lostOf(layout, hunk, starts.get(hunk)!, changes, counts, isWhole));
+    const start = starts.get(hunk)!;
+    const whole = { from: start, to: start + hunk.theirsCount };
+    const found = lostOf(layout, hunk, whole, start, changes, counts, isWhole);
+    const slid = found.length > 0 ? null : slides(keys, hunk, whole);
+    lost.push(...slid ? lostOf(layout, hunk, slid, start, changes, counts, isWhole) : found);
   }
   yield;
   return isAsked ? lost : [...lost, ...shiftedLosses(layout)];
@@ -42,18 +46,19 @@ export function* countedLosses(
 const sameKeys = (a: Int32Array, b: Int32Array): boolean =>
   a.length === b.length && a.every((key, i) => key === b[i]);
 
-/** A hunk that only the side changed. */
+/** A hunk that only the side changed, of which lines of what merging gives are looked at: its own, or where it slides. */
 function lostOf(
   layout: Layout,
   hunk: Hunk,
-  start: number,
+  { from: start, to: end }: Place,
+  begin: number,
   changes: readonly Change[],
   counts: LineCounts,
   isWhole: boolean,
 ): LostHunk[] {
   const { base, side, result, keys } = layout;
-  const end = start + hunk.theirsCount;
-  const touching = around(changes, start, end);
+  const { keys: wanted } = mergedOf(layout);
+  const touching = slidTo(wanted, changes, start, end);
   if (touching.length === 0) return [];
   const [own, old] = [
     countKeys(keys.side.subarray(hunk.theirs, hunk.theirs + hunk.theirsCount)),
@@ -79,9 +84,11 @@ function lostOf(
   const missing: number[] = [];
   for (const { at, removed } of touching) {
     for (let n = Math.max(at, start); n < Math.min(at + removed, end); n++) {
-      const i = hunk.theirs + n - start;
+      const step = (n - begin) % Math.max(1, hunk.theirsCount);
+      const i = hunk.theirs + (step < 0 ? step + hunk.theirsCount : step);
       const key = keys.side[i]!;
-      if (!hasWord(side, i) || old.has(key)) continue;
+      if (numberOf(old, key) >= numberOf(own, key)) continue;
+      if (!hasWord(side, i) && !isSignGone(layout, i, touching)) continue;
       const [now, other, theirs] = [counts.result, counts.other, counts.side].map((of) =>
         numberOf(of, key)
       ) as [number, number, number];
@@ -95,8 +102,12 @@ function lostOf(
   }
   if (missing.length > 0) {
     // With the old lines back, what tells them apart needn't be a word: a sign, an order, a comment.
-    const lost = back.size > 0 ? missing : missing.filter((i) => isShort(layout, i));
-    return lost.length > 0 ? [lostLines(layout, lost, place)] : [];
+    const lost = back.size > 0
+      ? missing
+      : missing.filter((i) => !hasWord(side, i) || isShort(layout, i));
+    return lost.length > 0
+      ? [lostLines(layout, [...new Set(lost)].sort((a, b) => a - b), place)]
+      : [];
   }
 
   const deleted: number[] = [];
@@ -115,6 +126,36 @@ function lostOf(
     place,
     isBack: true,
   }];
+}
+
+/**
+ * Whether a line of the side's without any word (`}`) is gone, and nothing else at its place: only this side put such
+ * in, or merging gives as many brackets that open as the sides have, and the result doesn't.
+ */
+function isSignGone(layout: Layout, line: number, touching: readonly Change[]): boolean {
+  const { side, keys } = layout;
+  const key = keys.side[line]!;
+  const sign = slice(side, line, 1);
+  if (sign.every((byte) => byte <= 32)) return false;
+  if (touching.length !== 1 || touching[0]!.added > 0 || touching[0]!.removed > 1) return false;
+  const [b, o, s] = timesIn(mergedOf(layout).counts, key);
+  if (s <= b) return false;
+  if (o <= b) return true;
+  if (openIn(sign) === 0) return false;
+  const { texts } = layout;
+  const open = openIn(texts.side);
+  return openIn(texts.base) === open && openIn(texts.other) === open &&
+    openIn(texts.result) !== open;
+}
+
+/** How many brackets a text opens more than it closes. */
+function openIn(text: Uint8Array): number {
+  let open = 0;
+  for (const byte of text) {
+    if (byte === 40 || byte === 91 || byte === 123) open++;
+    else if (byte === 41 || byte === 93 || byte === 125) open--;
+  }
+  return open;
 }
 
 /**

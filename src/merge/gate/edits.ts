@@ -12,13 +12,14 @@
  * ```
  */
 import { around, aroundHunk } from "./around.ts";
-import { type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
+import { type Layout, type LostHunk, type Place, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { type BesideLines, linesBeside } from "./beside.ts";
 import { isNumberAnswered } from "./numbers.ts";
-import { isEnough } from "./tally.ts";
-import { isContained, isWord, mergeTokens, type TokenMerge } from "./tokens.ts";
+import { isBackAgain, isEnough } from "./tally.ts";
+import { isContained, isWord, mergeTokens, runsIn, type TokenMerge, tokensOf } from "./tokens.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
+import type { Lines } from "../text/lines.ts";
 import type { Hunk } from "../text/hunks.ts";
 
 /** The side's edits in a conflict of lines of which the result has the other side's version, or the old one. */
@@ -31,6 +32,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
   const there = new Map<number, number>();
   for (let i = place.from; i < place.to; i++) there.set(keys.result[i]!, i);
   let beside: BesideLines | undefined;
+  let formatted: FormattedLines | undefined;
 
   const undone: LostHunk[] = [];
   for (const [old, line] of own) {
@@ -41,10 +43,18 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
     if (isTouched && theirs === undefined) continue;
     const taken = theirs === undefined ? undefined : there.get(keys.other[theirs]!);
     const stands = taken ?? there.get(keys.base[old]!);
-    if (stands === undefined) continue;
+    const was = slice(base, old, 1);
+    const mine = slice(side, line, 1);
+    const now = stands === undefined
+      ? (formatted ??= formattedLines(layout, hunk, place))(old, line, theirs)
+      : slice(result, stands, 1);
+    if (now === undefined) continue;
     beside ??= linesBeside(layout, hunk);
-    const texts = [slice(base, old, 1), slice(result, stands, 1), slice(side, line, 1)] as const;
-    if (!isUndone(layout, hunk, texts, beside)) continue;
+    const isBack = taken === undefined && stands !== undefined && !isTouched &&
+      isBackAgain(layout, keys.base[old]!) &&
+      !keys.other.subarray(hunk.ours, hunk.ours + hunk.oursCount).includes(keys.side[line]!);
+    const texts = [was, now, mine] as const;
+    if (!isUndone(layout, hunk, texts, beside, isBack)) continue;
     undone.push({
       first: line + 1,
       last: line + 1,
@@ -62,6 +72,7 @@ function isUndone(
   hunk: Hunk,
   [old, stands, own]: readonly [Uint8Array, Uint8Array, Uint8Array],
   beside: BesideLines,
+  isBack: boolean,
 ): boolean {
   if (isNumberAnswered(old, own, stands)) return false;
   const merge = mergeTokens(old, stands, own);
@@ -93,6 +104,8 @@ function isUndone(
     if (isOrdered(merge) && isList(own)) return false;
     const { words, texts } = layout;
     if (beside.say([...alone.put.keys(), ...both.keys()], old, own)) return false;
+    // The line is the old one, more often than both sides' changes make it: the words are another line's.
+    if (isBack) return true;
     const stray = (word: string): boolean => countOf(texts.elsewhere(), word) > 0;
     for (const [word, n] of alone.put) {
       const without = Math.max(countOf(words.other, word), countOf(words.side, word) - n);
@@ -104,7 +117,43 @@ function isUndone(
     }
     return true;
   }
-  return alone.removed.size > 0 || isOneForOne(layout, hunk) && (signs || order && !isList(own));
+  return alone.removed.size > 0 ||
+    (isBack || isOneForOne(layout, hunk)) && (signs || order && !isList(own));
+}
+
+/** Tells what stands of a line of which the result has no version as it is: see {@link formattedLines}. */
+type FormattedLines = (old: number, line: number, theirs: number | undefined) =>
+  | Uint8Array
+  | undefined;
+
+/**
+ * Where the merge is laid out anew: the other side's version of a line or the old one, if the place has its words and
+ * signs one right after the other, and not those of the side's version.
+ */
+function formattedLines(
+  { base, other, side, result }: Layout,
+  hunk: Hunk,
+  place: Place,
+): FormattedLines {
+  const times = (text: Lines, first: number, count: number) =>
+    runsIn(tokensOf(slice(text, first, count)));
+  let runs: Record<"base" | "other" | "side" | "result", ReturnType<typeof runsIn>> | undefined;
+  return (old, line, theirs) => {
+    runs ??= {
+      base: times(base, hunk.base, hunk.baseCount),
+      other: times(other, hunk.ours, hunk.oursCount),
+      side: times(side, hunk.theirs, hunk.theirsCount),
+      result: times(result, place.from, place.to - place.from),
+    };
+    const own = tokensOf(slice(side, line, 1));
+    if (own.length < 2 || runs.result(own) > 0) return undefined;
+    const another = theirs === undefined ? undefined : slice(other, theirs, 1);
+    if (another && runs.result(tokensOf(another)) > 0) return another;
+    const tokens = tokensOf(slice(base, old, 1));
+    const given = runs.side(tokens) - runsIn(own)(tokens) +
+      Math.max(0, runs.other(tokens) - runs.base(tokens));
+    return runs.result(tokens) > given ? slice(base, old, 1) : undefined;
+  };
 }
 
 /** Tokens that the side put in and took out, without those that stand at either end of both. */

@@ -88,7 +88,11 @@ export function inNumbers(layout: Layout, hunk: Hunk): boolean {
   const other = slice(layout.other, hunk.ours, hunk.oursCount);
   const side = slice(layout.side, hunk.theirs, hunk.theirsCount);
   if (hunk.baseCount > 0) {
-    return differInNumbers(slice(layout.base, hunk.base, hunk.baseCount), other, side);
+    const old = slice(layout.base, hunk.base, hunk.baseCount);
+    if (!differInNumbers(old, other, side)) return false;
+    // Blanks alone are no answer to a question of numbers.
+    const numbers = [old, other, side].map((text) => numbersOf(text).join(" "));
+    return numbers.some((one) => one !== numbers[0]);
   }
   // Put in by both: only the same names with other numbers are an answer to the same question.
   if (hunk.oursCount !== hunk.theirsCount || !differInNumbers(other, side)) return false;

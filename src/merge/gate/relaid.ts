@@ -77,15 +77,16 @@ export function relaidLosses(layout: Layout): LostHunk[] {
 }
 
 /** Of the hunks that the side has a part in: its lines that it laid out anew, where the other side left them alone. */
-function relaidLines({ texts, base, side, hunks, changes }: Layout): Relaid {
+function relaidLines({ texts, base, side, hunks, changes, otherChanges }: Layout): Relaid {
   const found = new Map<number, number>();
   let mates: Int32Array | undefined;
   let untouched: Int32Array | undefined;
   const others = texts.prepared.diff("exact", texts.base, texts.other);
   for (const hunk of hunks) {
     if (hunk.take !== "theirs" && hunk.take !== "conflict") continue;
-    // Where the other side did more than to put lines in, how they lie is a question with two answers.
-    const isAnother = aroundHunk(others, hunk).some(({ removed }) => removed > 0);
+    // Where the other side did more than to put lines in or to lay out lines of its own, how they lie is a question
+    // with two answers.
+    const isAnother = aroundHunk(otherChanges, hunk).some(({ removed }) => removed > 0);
     if (hunk.take === "conflict" && isAnother) continue;
     mates ??= matesOf(base, changes, side.count);
     for (const line of linesIn(hunk)) {

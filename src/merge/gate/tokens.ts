@@ -98,6 +98,31 @@ function isHunkContained(merge: TokenMerge, hunk: Hunk): boolean {
   return kept <= removed * KEPT && span <= side.length * 1.5 + 3;
 }
 
+/** So many tokens are compared with each other in a text. */
+const COMPARISONS = 1_000_000;
+
+/** Tells how often some tokens, two or more, stand one right after the other in a text. */
+export function runsIn(list: readonly string[]): (some: readonly string[]) => number {
+  const places = new Map<string, number[]>();
+  for (let i = 0; i + 1 < list.length; i++) {
+    const key = `${list[i]} ${list[i + 1]}`;
+    const known = places.get(key);
+    if (known) known.push(i);
+    else places.set(key, [i]);
+  }
+  let left = COMPARISONS;
+  return (some) => {
+    if (some.length < 2) return 0;
+    const starts = places.get(`${some[0]} ${some[1]}`) ?? [];
+    return starts.filter((at) => {
+      for (let i = 2; i < some.length; i++) {
+        if (left-- <= 0 || list[at + i] !== some[i]) return false;
+      }
+      return left > 0;
+    }).length;
+  };
+}
+
 /** In how many tokens of `list` all of `some` stand one after the other; null when they don't. */
 function spanOf(some: readonly string[], list: readonly string[]): number | null {
   if (some.length === 0) return 0;

@@ -12,7 +12,7 @@ import { undoneEditsOf } from "./edits.ts";
 import type { Change } from "../text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { inNumbers, numbersOf } from "./numbers.ts";
-import { isBackAgain, isEnough } from "./tally.ts";
+import { isBackAgain, isEnough, mergedOf, timesIn } from "./tally.ts";
 import { tokensOf } from "./tokens.ts";
 import { countOf, type Counts, shared, wordCounts } from "./words.ts";
 import type { Steps } from "../steps.ts";
@@ -136,12 +136,19 @@ function undeletedLines(layout: Layout, hunk: Hunk): LostHunk[] {
   });
 }
 
-/** Whether the other side uses what a line of the base is about, its rarest words, more than the base: an import. */
-export function isNeeded({ base, words }: Layout, line: number): boolean {
-  const all = [...wordCounts(slice(base, line, 1)).keys()];
+/**
+ * Whether the other side uses what a line of the base is about, its rarest words, more than the base: an import. That
+ * it has the very same line elsewhere is no use of it.
+ */
+export function isNeeded(layout: Layout, line: number): boolean {
+  const { base, words, keys } = layout;
+  const own = wordCounts(slice(base, line, 1));
+  const all = [...own.keys()];
+  const [before, after] = timesIn(mergedOf(layout).counts, keys.base[line]!);
   const rarest = Math.min(...all.map((word) => countOf(words.base, word)));
   return all.some((word) =>
-    countOf(words.base, word) === rarest && countOf(words.other, word) > rarest
+    countOf(words.base, word) === rarest &&
+    countOf(words.other, word) > rarest + Math.max(0, after - before) * countOf(own, word)
   );
 }
 
