@@ -106,7 +106,7 @@ export function parseRemoteUrl(
     const slash = url.indexOf("/");
     const scp = colon > 0 && (slash < 0 || colon < slash);
     if (!scp || isAbsolute(url)) return { kind: "file", path: resolve(base, atHome(url, env)) };
-    if (url.slice(colon).startsWith("::")) {
+    if (/^[A-Za-z][A-Za-z0-9+.-]*::/.test(url)) {
       throw unsupported(url, "remote helpers are not supported");
     }
     return parseScp(url);
@@ -146,16 +146,17 @@ function decoded(text: string, url: string): string {
   return found;
 }
 
-/** `user@host:path`, `[host]:path`, `[user@host:port]:path`. */
+/** `user@host:path`, `[host]:path`, `[user@host:port]:path`, `user@[host:port]:path`; an IPv6 address in brackets. */
 function parseScp(url: string): RemoteLocation {
   const match = /^(?:\[([^\]]+)\]|(?:([^@/]+)@)?(?:\[([^\]]+)\]|([^:/]+))):(.*)$/s.exec(url);
   if (!match) throw unsupported(url, "it is malformed");
-  const bracketed = match[1] === undefined
+  const inside = match[1] ?? match[3];
+  const bracketed = inside === undefined
     ? null
-    : /^(?:([^@]+)@)?([^:]+)(?::(\d+))?$/.exec(match[1]);
+    : /^(?:([^@]+)@)?([^:]+)(?::(\d+))?$/.exec(inside) ?? /^(?:([^@]+)@)?(.*:.*)$/.exec(inside);
   return checkedSsh({
     kind: "ssh",
-    host: bracketed?.[2] ?? match[1] ?? match[3] ?? match[4]!,
+    host: bracketed?.[2] ?? match[4]!,
     user: bracketed?.[1] ?? match[2] ?? null,
     port: bracketed?.[3] ? Number(bracketed[3]) : null,
     path: match[5]!,

@@ -130,6 +130,7 @@ export function createCloneWorkshop(
       const result = await runChecks(ticket, checks, pins, {
         path: worktree.path,
         repository: repository.workTree ?? repository.gitDir,
+        config: repository.config.entries(),
         tip,
       }, {
         signal,

@@ -3,13 +3,14 @@
  * holds exactly the commit to be published.
  */
 import { Buffer } from "node:buffer";
+import type { ConfigValue } from "../git/config.ts";
 import type { Oid } from "../git/types.ts";
 import type { CommandResult } from "../platform/process.ts";
 import { withoutRunSettings } from "../platform/run-settings.ts";
 import type { TicketEntry } from "./chain.ts";
 import { NO_TIP, reportTail, type VerifyRecord } from "./messages.ts";
 import type { Pins } from "./pins.ts";
-import { withoutProxySecrets } from "./proxy-secrets.ts";
+import { withoutSecrets } from "./published-secrets.ts";
 import { REASONS } from "./result.ts";
 import { assertSandboxWorks } from "./sandbox.ts";
 import type { Refusal, Verified } from "./workshop.ts";
@@ -50,6 +51,8 @@ export interface Site {
   readonly path: string;
   /** The lander's clone. */
   readonly repository: string;
+  /** Its configuration: what it holds of credentials isn't published. */
+  readonly config: readonly ConfigValue[];
   readonly tip: Oid | null;
 }
 
@@ -96,7 +99,7 @@ export async function runChecks(
     ms += result.ms;
     verify = { cmd: check.command, exit: result.exit, ms };
     const output = Buffer.from(result.tail).toString("utf8");
-    const said = withoutProxySecrets(output, process.env).replace(/\n+$/, "");
+    const said = withoutSecrets(output, process.env, site.config).replace(/\n+$/, "");
     report = reportTail([report, said].filter((text) => text !== "").join("\n"));
     if (!result.timedOut && result.exit === 0) continue;
     if (!result.timedOut) await assertSandboxWorks(pins.sandbox, site, options);

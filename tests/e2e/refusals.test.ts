@@ -445,6 +445,29 @@ scenario("a merge whose files go through a content filter is not left half done"
 });
 
 scenario(
+  "what the clone's configuration holds of credentials isn't published of a check's output",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    agentCommit(a, { "a.txt": "a\n" });
+    git(a.dir, "remote", "add", "up", "https://bob:s3cr%40t-word@host.example/o.git");
+    const header = "AUTHORIZATION: basic eC1hY2Nlc3MtdG9rZW4=";
+    git(a.dir, "config", "http.https://host.example/.extraheader", header);
+    const check = "cat $AGENTQ_REPO/.git/config; printf '%s%s' s3cr @t-word; false";
+    const refused = await runJson(a, ["submit", "--verify-cmd", check], 1);
+    const published = git(origin.dir, "log", "--format=%B", chainRef(origin, "done"));
+    for (const text of [published, JSON.stringify(refused)]) {
+      assert.match(text, /url = https:\/\/…@host\.example\/o\.git/);
+      assert.match(text, /extraheader = AUTHORIZATION: basic …/i);
+      for (const word of ["s3cr%40t-word", "s3cr@t-word", "eC1hY2"]) {
+        assert.ok(!text.includes(word));
+      }
+    }
+    checkLaws(origin);
+  },
+);
+
+scenario(
   "a proxy's password reaches the check, and not what is published of its output",
   async () => {
     const origin = makeOrigin();

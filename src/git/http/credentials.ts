@@ -76,6 +76,8 @@ export async function* storedCredentials(
       if (password !== undefined && !expired(found)) {
         yield { username, password, helped: true, more: found };
       } else if (username !== "") place = { ...place, username };
+      // With a url git forgets which helpers it was to ask.
+      if (found.has("url")) break;
       // A helper's last word.
       if (/^(1|true)$/.test(found.get("quit") ?? "")) return;
     }
@@ -185,13 +187,25 @@ async function askHelper(
   const command = helperCommand(helper, context.env);
   if (command === null) return null;
   const output = await run("sh", ["-c", `${command} get`], question({ ...place })!, context);
-  if (output === null) return null;
-  return new Map(
-    output.split("\n").filter((line) => line.includes("=")).map((line) => {
-      const equals = line.indexOf("=");
-      return [line.slice(0, equals), line.slice(equals + 1).replace(/\r$/, "")] as const;
-    }),
-  );
+  return output === null ? null : answerOf(output);
+}
+
+/** A helper's lines; `url=` stands for the fields that it consists of, in place of those before it. */
+function answerOf(output: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const line of output.split("\n")) {
+    const equals = line.indexOf("=");
+    if (equals < 0) continue;
+    const value = line.slice(equals + 1).replace(/\r$/, "");
+    found.set(line.slice(0, equals), value);
+    const login = line.startsWith("url=") ? /^[^:/]+:\/\/([^/@]*)@/.exec(value)?.[1] : undefined;
+    if (login === undefined) continue;
+    const colon = login.indexOf(":");
+    found.delete("password");
+    found.set("username", decode(colon < 0 ? login : login.slice(0, colon)));
+    if (colon >= 0) found.set("password", decode(login.slice(colon + 1)));
+  }
+  return found;
 }
 
 /** Where git installs its own programs, beyond PATH. */

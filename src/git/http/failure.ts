@@ -2,11 +2,25 @@
 import { AgentqError } from "../../errors.ts";
 import type { HttpResponse } from "./client.ts";
 
-/** The server wants a credential; `had`: it was given one. */
-export function unauthorized(name: string, had: boolean): AgentqError {
+/**
+ * The server wants a credential; `had`: it was given one. `withheld`: the url that redirected there, and whose
+ * credential stayed behind.
+ */
+export function unauthorized(
+  name: string,
+  had: boolean,
+  withheld: string | null = null,
+): AgentqError {
   const what = had
     ? "does not accept the credential it was given"
     : "asks for a credential, and there is none";
+  if (withheld !== null && !had) {
+    return new AgentqError(
+      "auth-required",
+      `${name} asks for a credential. ${withheld} redirects there, and what was given for that isn't sent elsewhere.`,
+      { hint: `Use the url itself that it redirects to.`, details: { status: 401 } },
+    );
+  }
   return new AgentqError("auth-required", `${name} ${what}.`, { details: { status: 401 } });
 }
 

@@ -1,4 +1,5 @@
 /** `http.*` settings for one url: `http.<url>.<key>` where it fits best, else `http.<key>`. */
+import { BlockList, isIP } from "node:net";
 import { AgentqError } from "../../errors.ts";
 import { parseBoolean, parseInteger } from "../config-file.ts";
 import type { GitConfig } from "../config.ts";
@@ -82,6 +83,18 @@ export interface Proxy {
   readonly login: { readonly username: string; readonly password: string } | null;
 }
 
+/** Whether an address lies in a block as curl reads them, `10.0.0.0/8` or `fd00::/8`. */
+function liesIn(host: string, block: string): boolean {
+  const [, network, bits] = /^([0-9a-f.:]+)\/(\d{1,3})$/i.exec(block) ?? [];
+  const family = isIP(host);
+  if (network === undefined || family === 0 || isIP(network) !== family) return false;
+  if (Number(bits) > (family === 4 ? 32 : 128)) return false;
+  const list = new BlockList();
+  const kind = family === 4 ? "ipv4" : "ipv6";
+  list.addSubnet(network, Number(bits), kind);
+  return list.check(host, kind);
+}
+
 /**
  * The proxy for a url, or null; `ofRemote` is `remote.<name>.proxy`. Lower-case variables as curl reads
  * them; HTTP_PROXY never (CGI).
@@ -98,6 +111,7 @@ export function proxyFor(
   );
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1").toLowerCase();
   for (const item of excluded) {
+    if (liesIn(host, item)) return null;
     const [name, port] = splitPort(item.toLowerCase().replace(/^\*?\./, ""));
     if (port !== null && port !== portOf(url)) continue;
     if (name === "*" || host === name || host.endsWith(`.${name}`)) return null;

@@ -154,11 +154,20 @@ export function openSmartHttp(url: URL, options: SmartOptions): SmartHttp {
       if (tries >= MAX_CREDENTIALS) throw unauthorized(name(), credential !== null);
       more ??= storedCredentials(base, context);
       const next = await more.next();
-      if (next.done) throw unauthorized(name(), credential !== null);
+      if (next.done) throw unauthorized(name(), credential !== null, withheld());
       credential = next.value;
       helped = next.value.helped ? next.value : null;
       told = false;
     }
+  }
+
+  /** Where a redirect has led away from, with a secret that is only for there; null where none was left behind. */
+  function withheld(): string | null {
+    const left = new URL(url);
+    if (base.origin === home) return null;
+    const had = givenCredential(left, env) !== null ||
+      httpSettings(config, left).all("extraHeader").length > 0;
+    return had ? redactUrl(left.href) : null;
   }
 
   const followRedirects = () => httpSettings(config, base).get("followRedirects") ?? "initial";

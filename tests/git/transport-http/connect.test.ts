@@ -209,6 +209,26 @@ test("proxyFor() and httpSettings() choose as git does", () => {
   assert.equal(via("https://ab/", { https_proxy: "p:1", no_proxy: "b" }), "p:1");
   assert.equal(via("https://a:444/", { https_proxy: "p:1", no_proxy: "a:443" }), "p:1");
   assert.equal(via("https://a/", { https_proxy: "p:1", no_proxy: "*" }), null);
+  // Blocks of addresses, as curl has them since 7.86: of addresses that are written as such.
+  for (
+    const [host, no_proxy, direct] of [
+      ["127.1.2.3", "127.0.0.0/8", true],
+      ["128.0.0.1", "127.0.0.0/8", false],
+      ["10.1.2.3", "x,10.1.2.0/24 y", true],
+      ["10.1.3.3", "10.1.2.0/24", false],
+      ["10.1.2.3", "10.1.2.3/32", true],
+      ["10.1.2.3", "0.0.0.0/0", true],
+      ["10.1.2.3", "10.1.2.0/33", false],
+      ["10.1.2.3", "10.1.2/24", false],
+      ["[fd00::1]", "fd00::/8", true],
+      ["[fe80::1]", "fd00::/8", false],
+      ["[::1]", "0.0.0.0/0", false],
+      ["a", "0.0.0.0/0", false],
+    ] as const
+  ) {
+    const found = via(`https://${host}/`, { https_proxy: "p:1", no_proxy });
+    assert.equal(found === null, direct, `${host} ${no_proxy}`);
+  }
 });
 
 test("parseNetrc() reads what curl reads", () => {

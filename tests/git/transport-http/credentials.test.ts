@@ -43,6 +43,10 @@ before(async () => {
       name: "username=me\\n",
       word: `password=${SECRET}\\n`,
       quit: "quit=1\\n",
+      url: `username=x\\npassword=old\\nurl=http://me:${
+        encodeURIComponent(SECRET).replaceAll("%", "%%")
+      }@${server.url.slice("http://".length)}/\\n`,
+      urluser: `password=old\\nurl=http://me@${server.url.slice("http://".length)}/\\n`,
       mute: "",
     })
   ) {
@@ -52,6 +56,7 @@ before(async () => {
         `for last; do :; done\n[ "$last" = get ] && printf '${says}'; exit 0\n`,
     );
   }
+  executable("askword", `echo '${SECRET}'\n`);
   executable(
     "ask",
     `echo "== $*" >> ${log}\ncase "$1" in Username*) echo me;; *) echo '${SECRET}';; esac\n`,
@@ -185,6 +190,14 @@ const same: Record<string, Case> = {
   },
   "an empty helper forgets those before": {
     config: ["credential.helper=@wrong", "credential.helper=", "credential.helper=@right"],
+  },
+  "a helper that answers with a url": { config: ["credential.helper=@url"] },
+  "one that answers with a user's url, and another": {
+    config: ["credential.helper=@urluser", "credential.helper=@word"],
+  },
+  "one that answers with a user's url, then askpass": {
+    config: ["credential.helper=@urluser"],
+    env: { GIT_ASKPASS: "@askword" },
   },
   "a helper that ends the search": {
     config: ["credential.helper=@quit", "credential.helper=@right"],

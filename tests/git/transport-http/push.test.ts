@@ -544,7 +544,9 @@ test("the first request follows a redirect, and takes no secret to another serve
     });
     await assert.rejects(
       origin.refs(["refs/heads/"]),
-      (error) => isAgentqError(error, "auth-required"),
+      (error) =>
+        isAgentqError(error, "auth-required") && /redirects there/.test(error.message) &&
+        /the url itself/.test(error.hint) && !/:pw@/.test(error.message),
     );
     assert.equal(server.log.at(-1)!.headers.authorization, undefined);
     assert.ok(elsewhere.log[0]!.headers.authorization);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -114,6 +115,42 @@ test("urls are read as git reads them", () => {
   ) {
     assert.throws(() => kind(url), (error) => isAgentqError(error, "url-unsupported"), url);
   }
+});
+
+test("host, user and port of an address are those that git hands to ssh", () => {
+  const dir = tempDir();
+  const program = join(dir, "ssh");
+  writeFileSync(program, `#!/bin/sh\nprintf '%s\\n' "$@" > ${dir}/said\nexit 1\n`, { mode: 0o755 });
+  for (
+    const url of [
+      "h:x",
+      "me@h:x",
+      "[h]:x",
+      "[h:22]:x",
+      "[me@h:22]:x",
+      "me@[h:22]:x",
+      "[::1]:x",
+      "me@[::1]:x",
+      "[me@::1]:x",
+      "[fe80::1%eth0]:x",
+      "ssh://[::1]/x",
+      "ssh://me@[::1]:22/x",
+      "ssh://me@h:22/x",
+    ]
+  ) {
+    tryGit(dir, ["ls-remote", url], { env: { GIT_SSH: program, GIT_SSH_VARIANT: "ssh" } });
+    const said = readFileSync(join(dir, "said"), "utf8").split("\n");
+    const port = said.includes("-p") ? Number(said[said.indexOf("-p") + 1]) : null;
+    const at = said.at(-3)!;
+    const found = parseRemoteUrl(url, "/base");
+    assert.ok(found.kind === "ssh");
+    const ours = found.user === null ? found.host : `${found.user}@${found.host}`;
+    assert.deepEqual([ours, found.port], [at, port], url);
+  }
+  assert.throws(
+    () => parseRemoteUrl("hg::https://h/x", "/base"),
+    (error) => isAgentqError(error, "url-unsupported") && /remote helpers/.test(error.message),
+  );
 });
 
 test("a tilde is a home directory, and no directory of that name", () => {
