@@ -43,6 +43,9 @@ export function* countedLosses(
   return isAsked ? lost : [...lost, ...shiftedLosses(layout)];
 }
 
+/** A line that stands less often than this in the base is no mere end of a block. */
+const FEW = 3;
+
 const sameKeys = (a: Int32Array, b: Int32Array): boolean =>
   a.length === b.length && a.every((key, i) => key === b[i]);
 
@@ -58,6 +61,7 @@ function lostOf(
 ): LostHunk[] {
   const { base, side, result, keys } = layout;
   const { keys: wanted } = mergedOf(layout);
+  const isSlid = end - start > hunk.theirsCount;
   const touching = slidTo(wanted, changes, start, end);
   if (touching.length === 0) return [];
   const [own, old] = [
@@ -94,8 +98,11 @@ function lostOf(
       ) as [number, number, number];
       if (now >= needed(counts, key)) continue;
       // Both put one in, at two places: one of the two may have been one too many.
-      const most = Math.max(other, theirs, numberOf(counts.base, key));
+      const before = numberOf(counts.base, key);
+      const most = Math.max(other, theirs, before);
       if (now >= Math.max(other, theirs) && most < 2 && !isWhole && back.size === 0) continue;
+      // Where it slides, equal lines of the other side's are near: those that stand often are told by their number.
+      if (isSlid && now >= Math.max(other, theirs) && other > before && before < FEW) continue;
       if (back.size === 0 && isNameImported(layout, i)) continue;
       missing.push(i);
     }

@@ -12,21 +12,22 @@
  * ```
  */
 import { around, aroundHunk } from "./around.ts";
-import { type Layout, type LostHunk, type Place, placeOf, SHOWN_LINES, slice } from "./layout.ts";
+import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { type BesideLines, linesBeside } from "./beside.ts";
+import { type FormattedLines, formattedLines } from "./formatted.ts";
 import { isNumberAnswered } from "./numbers.ts";
 import { isBackAgain, isEnough } from "./tally.ts";
-import { isContained, isWord, mergeTokens, runsIn, type TokenMerge, tokensOf } from "./tokens.ts";
+import { isContained, isWord, mergeTokens, type TokenMerge } from "./tokens.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
-import type { Lines } from "../text/lines.ts";
 import type { Hunk } from "../text/hunks.ts";
 
 /** The side's edits in a conflict of lines of which the result has the other side's version, or the old one. */
 export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
   const { base, other, side, result, keys, changes, otherChanges } = layout;
   const own = pairsIn(base, side, changes, hunk);
-  if (own.size === 0) return [];
+  const instead = insteadOf(layout, hunk, own);
+  if (own.size === 0 && instead.size === 0) return [];
   const others = pairsIn(base, other, otherChanges, hunk);
   const place = placeOf(layout, hunk);
   const there = new Map<number, number>();
@@ -35,7 +36,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
   let formatted: FormattedLines | undefined;
 
   const undone: LostHunk[] = [];
-  for (const [old, line] of own) {
+  for (const [old, line] of [...own, ...instead].sort(([a], [b]) => a - b)) {
     if (isEnough(layout, keys.side[line]!)) continue;
     const isTouched = around(otherChanges, old, old)
       .some(({ at, removed }) => at <= old && old < at + removed);
@@ -50,11 +51,19 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
       : slice(result, stands, 1);
     if (now === undefined) continue;
     beside ??= linesBeside(layout, hunk);
-    const isBack = taken === undefined && stands !== undefined && !isTouched &&
+    // Where the side joined lines, or parted them, an old one there tells less.
+    const part = around(changes, old, old).find(({ at, removed }) =>
+      at <= old && old < at + removed
+    );
+    const isJoined = part !== undefined && part.removed > part.added;
+    const isEven = part !== undefined && part.removed === part.added;
+    if (stands === undefined && !isEven) continue;
+    const isBack = !isJoined && taken === undefined && stands !== undefined && !isTouched &&
       isBackAgain(layout, keys.base[old]!) &&
       !keys.other.subarray(hunk.ours, hunk.ours + hunk.oursCount).includes(keys.side[line]!);
+    if (!isBack && instead.has(old)) continue;
     const texts = [was, now, mine] as const;
-    if (!isUndone(layout, hunk, texts, beside, isBack)) continue;
+    if (!isUndone(layout, hunk, texts, beside, { isBack, isEven })) continue;
     undone.push({
       first: line + 1,
       last: line + 1,
@@ -72,7 +81,7 @@ function isUndone(
   hunk: Hunk,
   [old, stands, own]: readonly [Uint8Array, Uint8Array, Uint8Array],
   beside: BesideLines,
-  isBack: boolean,
+  { isBack, isEven }: { readonly isBack: boolean; readonly isEven: boolean },
 ): boolean {
   if (isNumberAnswered(old, own, stands)) return false;
   const merge = mergeTokens(old, stands, own);
@@ -117,43 +126,28 @@ function isUndone(
     }
     return true;
   }
+  if (isBack && isEven && order && !isOrdered(merge)) return true;
   return alone.removed.size > 0 ||
-    (isBack || isOneForOne(layout, hunk)) && (signs || order && !isList(own));
+    (isBack && isEven || isOneForOne(layout, hunk)) && (signs || order && !isList(own));
 }
 
-/** Tells what stands of a line of which the result has no version as it is: see {@link formattedLines}. */
-type FormattedLines = (old: number, line: number, theirs: number | undefined) =>
-  | Uint8Array
-  | undefined;
-
-/**
- * Where the merge is laid out anew: the other side's version of a line or the old one, if the place has its words and
- * signs one right after the other, and not those of the side's version.
- */
-function formattedLines(
-  { base, other, side, result }: Layout,
+/** Lines of the base that the side replaced by as many others, line by line, and that aren't those, edited. */
+function insteadOf(
+  { base, side, changes }: Layout,
   hunk: Hunk,
-  place: Place,
-): FormattedLines {
-  const times = (text: Lines, first: number, count: number) =>
-    runsIn(tokensOf(slice(text, first, count)));
-  let runs: Record<"base" | "other" | "side" | "result", ReturnType<typeof runsIn>> | undefined;
-  return (old, line, theirs) => {
-    runs ??= {
-      base: times(base, hunk.base, hunk.baseCount),
-      other: times(other, hunk.ours, hunk.oursCount),
-      side: times(side, hunk.theirs, hunk.theirsCount),
-      result: times(result, place.from, place.to - place.from),
-    };
-    const own = tokensOf(slice(side, line, 1));
-    if (own.length < 2 || runs.result(own) > 0) return undefined;
-    const another = theirs === undefined ? undefined : slice(other, theirs, 1);
-    if (another && runs.result(tokensOf(another)) > 0) return another;
-    const tokens = tokensOf(slice(base, old, 1));
-    const given = runs.side(tokens) - runsIn(own)(tokens) +
-      Math.max(0, runs.other(tokens) - runs.base(tokens));
-    return runs.result(tokens) > given ? slice(base, old, 1) : undefined;
-  };
+  edited: ReadonlyMap<number, number>,
+): Map<number, number> {
+  const lines = new Map<number, number>();
+  const used = new Set(edited.values());
+  const end = hunk.base + hunk.baseCount;
+  for (const { at, removed, newAt, added } of aroundHunk(changes, hunk)) {
+    if (at < hunk.base || at + removed > end || removed !== added) continue;
+    for (let i = 0; i < removed; i++) {
+      if (edited.has(at + i) || used.has(newAt + i)) continue;
+      if (hasWord(base, at + i) && hasWord(side, newAt + i)) lines.set(at + i, newAt + i);
+    }
+  }
+  return lines;
 }
 
 /** Tokens that the side put in and took out, without those that stand at either end of both. */

@@ -38,6 +38,20 @@ describe("in a conflict, a line that only one side edited", () => {
     refused(texts, go("ctx, ", "", "\tdo(ctx, 10)\n"), /do\(ctx, 9\)/);
     passes(texts, go("ctx, ", "ctx, ", "\tdo(ctx, 10)\n"));
   });
+  test("may not be back where it was replaced by another word, or words changed places", () => {
+    const list = (...names: string[]): string => names.map((name) => `- ${name}\n`).join("");
+    const texts: Texts = [
+      list("red", "green", "blue"),
+      list("cyan", "green", "blue"),
+      list("red", "green", "dark cyan"),
+    ];
+    refused(texts, list("red", "green", "dark cyan", "white"), /- cyan/);
+    passes(texts, list("cyan", "green", "dark cyan", "white"));
+    const map = (a: string, b: string, c: string): string => `a: ${a}\nb: ${b}\nc: ${c}\n`;
+    const swapped: Texts = [map("x", "y", "z"), map("y", "x", "z"), map("x", "y", "w")];
+    refused(swapped, map("x", "x", "w"), /a: y/);
+    passes(swapped, map("y", "x", "w") + "d: v\n");
+  });
   test("may stand again as a line that the other side put in", () => {
     const texts: Texts = [
       "begin\nsave(x)\nend\n",
