@@ -7,7 +7,7 @@ const WAIT_FLAGS: readonly FlagSpec[] = [
     kind: "seconds",
     value: "S",
     default: "3600",
-    description: "stop waiting after S seconds (exit 3, the ticket stays queued)",
+    description: "once it is queued, wait for S seconds at most (exit 3, the ticket stays queued)",
   },
 ];
 

@@ -1,4 +1,5 @@
 /** The one way to an origin: by the name of a remote, or by url. Each transport is loaded when used. */
+import { AgentqError } from "../errors.ts";
 import { type GitConfig, openConfig } from "./config.ts";
 import { promisorOf } from "./missing-blobs.ts";
 import { parseRemoteUrl, redactUrl, type RemoteLocation, resolveRemote } from "./remote.ts";
@@ -28,6 +29,8 @@ export interface OriginTimeouts {
   readonly idle?: number;
   /** For one request with its whole answer. Default 30 min. */
   readonly total?: number;
+  /** Until a ref that was made is listed, for servers whose readers are late. Default 10 s. */
+  readonly shown?: number;
 }
 
 /** Refs of the clone that are offered as `have`; more would cost more than they save. */
@@ -58,8 +61,10 @@ export async function openOrigin(
     shallow: () => [...repository?.shallow ?? []],
     partial: () => repository !== null && promisorOf(repository) !== null,
   };
+  const shown = options.timeouts?.shown === undefined ? {} : { shownMs: options.timeouts.shown };
   switch (location.kind) {
     case "file": {
+      refuseNamespace(env, printable);
       const { openFileOrigin } = await import("./file/origin.ts");
       return openFileOrigin(location.path, printable, localHaves, options.note);
     }
@@ -70,6 +75,7 @@ export async function openOrigin(
         env,
         timeouts: options.timeouts ?? {},
         remote: remote.name,
+        ...shown,
         ...clone,
       });
     }
@@ -85,7 +91,11 @@ export async function openOrigin(
       const { openStreamOrigin } = await import("./stream/origin.ts");
       // Somebody who is asked for a passphrase may take any time.
       const firstMs = dial.interactive ? null : limits.connectMs + limits.idleMs;
-      return openStreamOrigin(dial, printable, { limits: { ...limits, firstMs }, ...clone });
+      return openStreamOrigin(dial, printable, {
+        limits: { ...limits, firstMs },
+        ...shown,
+        ...clone,
+      });
     }
     case "git": {
       const { daemonDial } = await import("./daemon/dial.ts");
@@ -94,10 +104,32 @@ export async function openOrigin(
       const dial = daemonDial(location.url, printable, limits);
       return openStreamOrigin(dial, printable, {
         limits: { ...limits, firstMs: limits.idleMs },
+        ...shown,
         ...clone,
       });
     }
   }
+}
+
+/**
+ * `GIT_NAMESPACE` leads git's own push and fetch to other refs of a repository on disk. Going to the
+ * repository's own instead would read and publish where nobody meant it.
+ */
+function refuseNamespace(
+  env: Readonly<Record<string, string | undefined>>,
+  url: string,
+): void {
+  if (!env.GIT_NAMESPACE) return;
+  throw new AgentqError(
+    "config-invalid",
+    `GIT_NAMESPACE is set (${
+      JSON.stringify(env.GIT_NAMESPACE)
+    }), and ${url} is on disk: agentq has no namespaces there.`,
+    {
+      hint:
+        "Unset it to use the repository's own refs, or reach the namespace through a server that sets it.",
+    },
+  );
 }
 
 /** An origin's url as it is printed and stored: a path is written out, since a relative one tells none from another. */

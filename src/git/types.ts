@@ -66,6 +66,8 @@ export type PushOutcome =
     readonly refs: readonly { ref: string; reason: string }[];
     /** Set where there was no report, but this HTTP status, and the refs are where they were. */
     readonly httpStatus?: number;
+    /** What to do about it, where that is known better than to read the words above. */
+    readonly hint?: string;
   }
   | { readonly status: "unknown"; readonly message: string; readonly cause?: unknown };
 

@@ -68,6 +68,7 @@ export async function pushOnce(
       ...(said === "" ? [] : [said]),
     ].join("\n"),
     {
+      ...(outcome.hint !== undefined && { hint: outcome.hint }),
       details: {
         refs: outcome.refs,
         remoteOutput: outcome.remoteOutput,

@@ -62,7 +62,9 @@ export async function waitForTicket(
         seen = null;
         const missing = clock.monotonic() - missingSince;
         const late = clock.monotonic() >= deadline;
-        if (missing >= (late ? MISSING_MS / 2 : MISSING_MS)) throw lostTicket(ticket);
+        if (missing >= (late ? MISSING_MS / 2 : MISSING_MS)) {
+          throw lostTicket(ticket, snapshot.queueHead === null);
+        }
         if (late) return null;
         snapshot = await next(Math.max(0, deadline - clock.monotonic()), 0);
         continue;
@@ -110,11 +112,14 @@ export async function waitForTicket(
   }
 }
 
-/** Its number has become another's, or nobody's. */
-function lostTicket(ticket: number): AgentqError {
+/** Its number has become another's, or nobody's. `gone`: the origin shows no queue at all. */
+function lostTicket(ticket: number, gone = false): AgentqError {
+  const why = gone
+    ? "the origin shows no queue: it was put back to what it was before it, or hides the queue's refs from readers"
+    : "the origin was put back to what it was before it";
   return new AgentqError(
     "ticket-unknown",
-    `ticket ${ticket} is not in the queue any more: the origin was put back to what it was before it`,
+    `ticket ${ticket} is not in the queue any more: ${why}`,
     { hint: "Submit the commit again.", details: { ticket, lost: true } },
   );
 }

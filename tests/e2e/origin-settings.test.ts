@@ -7,8 +7,10 @@ import { git, tempDir } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
 import { doctor } from "./harness/doctor.ts";
 import { checkLaws } from "./harness/laws.ts";
-import { makeOrigin, setHook, tipOf } from "./harness/origin.ts";
+import { allRefs, makeOrigin, setHook, tipOf } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
+import { webServer } from "./harness/transports.ts";
+import { makeHttpsOrigin } from "./harness/webserver.ts";
 
 scenario("a remote with two pushurls is refused by name until the origin is named", async () => {
   const origin = makeOrigin();
@@ -128,4 +130,47 @@ scenario("a setting that ends git's receive-pack is named by submit and doctor",
     git(origin.dir, "config", key, sound);
   }
   assert.equal((await runJson(a, ["submit"])).landed, commit);
+});
+
+scenario(
+  "a queue that readers aren't shown is refused by name from the first push on",
+  async () => {
+    const origin = makeHttpsOrigin(await webServer());
+    const a = makeAgent(origin);
+    const before = allRefs(origin);
+    git(origin.dir, "config", "uploadpack.hideRefs", "refs/weave");
+    const found = await run(a, ["doctor"]);
+    assert.equal(found.status, 1);
+    assert.match(found.stdout, /FAIL +push: .*refs\/weave\/main\/lock: .*uploadpack\.hideRefs/);
+    const commit = agentCommit(a, { "a.txt": "a\n" });
+    const result = await run(a, ["submit", "--json"]);
+    assert.equal(result.status, 2);
+    assert.equal(result.json.error.code, "push-refused");
+    assert.match(result.json.error.message, /refs\/weave\/main\/queue: .*uploadpack\.hideRefs/);
+    assert.match(result.json.error.hint, /Nothing was changed\.$/);
+    assert.equal(allRefs(origin), before);
+    assert.doesNotMatch(result.stdout + result.stderr, /as ticket|put back/);
+
+    git(origin.dir, "config", "--unset", "uploadpack.hideRefs");
+    assert.equal((await runJson(a, ["submit"])).landed, commit);
+    checkLaws(origin);
+  },
+);
+
+scenario("GIT_NAMESPACE is refused by name where the origin is on disk", async () => {
+  const origin = makeOrigin();
+  const a = makeAgent(origin);
+  const commit = agentCommit(a, { "a.txt": "a\n" });
+  const before = allRefs(origin);
+  a.env.GIT_NAMESPACE = "foo";
+  for (const args of [["submit"], ["status"], ["land"]]) {
+    const { error } = await runJson(a, args, 2);
+    assert.equal(error.code, "config-invalid", args.join(" "));
+    assert.match(error.message, /GIT_NAMESPACE/);
+  }
+  assert.match((await run(a, ["doctor"])).stdout, /FAIL +origin: GIT_NAMESPACE/);
+  assert.equal(allRefs(origin), before);
+  delete a.env.GIT_NAMESPACE;
+  assert.equal((await runJson(a, ["submit"])).landed, commit);
+  checkLaws(origin);
 });

@@ -2,8 +2,8 @@
 import { pktReader } from "../pkt-line.ts";
 import { askAgain } from "../protocol/again.ts";
 import { AGENT } from "../protocol/agent.ts";
-import { type Advertisement, readAdvertisement } from "../protocol/advertisement.ts";
-import { pushOver } from "../protocol/push.ts";
+import { type Advertisement, listedBy, readAdvertisement } from "../protocol/advertisement.ts";
+import { pushOver, type PushWire } from "../protocol/push.ts";
 import {
   branchTips,
   type ReadingOptions,
@@ -11,10 +11,14 @@ import {
   type UploadWire,
 } from "../protocol/reading.ts";
 import { checkPushCapabilities } from "../protocol/receive-pack.ts";
+import { pushShown, type ShownWire } from "../protocol/shown.ts";
 import type { Origin } from "../types.ts";
 import { openSmartHttp, type Service, type SmartOptions } from "./smart.ts";
 
-export interface HttpOriginOptions extends SmartOptions, ReadingOptions {}
+export interface HttpOriginOptions extends SmartOptions, ReadingOptions {
+  /** How long a ref that was made may be missing from the lists, in milliseconds. */
+  readonly shownMs?: number;
+}
 
 export function openHttpOrigin(url: URL, printable: string, options: HttpOriginOptions): Origin {
   const server = openSmartHttp(url, options);
@@ -83,6 +87,39 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
   /** Answers that nobody waits for any more; a hook there may still be talking. */
   const lingering = new Set<AbortController>();
 
+  const pushing: PushWire = {
+    get name() {
+      return server.name;
+    },
+    agent: AGENT,
+    refs: reading.refs,
+    common: reading.common,
+    async prepare(signal) {
+      const advertisement = await receivePack(signal);
+      const { capabilities } = advertisement;
+      checkPushCapabilities(capabilities, server.name);
+      const ending = new AbortController();
+      return {
+        capabilities,
+        tips: branchTips(advertisement),
+        async send(body, sendOptions) {
+          const { signal: asked } = sendOptions;
+          const signal = asked ? AbortSignal.any([asked, ending.signal]) : ending.signal;
+          return pktReader(
+            await server.call("git-receive-pack", body, { ...sendOptions, signal }),
+            server.name,
+          );
+        },
+        leave: () => void lingering.add(ending),
+      };
+    },
+  };
+  const shown: ShownWire = {
+    refs: reading.refs,
+    listed: async (signal) => listedBy(await advertise("git-receive-pack", signal)),
+    push: (updates, objects, options) => pushOver(pushing, updates, objects, options),
+  };
+
   return {
     kind: "http",
     url: printable,
@@ -90,37 +127,8 @@ export function openHttpOrigin(url: URL, printable: string, options: HttpOriginO
     readCommits: reading.readCommits,
     fetch: reading.fetch,
     objects: () => null,
-    push: (updates, objects, pushing = {}) =>
-      pushOver(
-        {
-          name: server.name,
-          agent: AGENT,
-          refs: reading.refs,
-          common: reading.common,
-          async prepare(signal) {
-            const advertisement = await receivePack(signal);
-            const { capabilities } = advertisement;
-            checkPushCapabilities(capabilities, server.name);
-            const ending = new AbortController();
-            return {
-              capabilities,
-              tips: branchTips(advertisement),
-              async send(body, sendOptions) {
-                const { signal: asked } = sendOptions;
-                const signal = asked ? AbortSignal.any([asked, ending.signal]) : ending.signal;
-                return pktReader(
-                  await server.call("git-receive-pack", body, { ...sendOptions, signal }),
-                  server.name,
-                );
-              },
-              leave: () => void lingering.add(ending),
-            };
-          },
-        },
-        updates,
-        objects,
-        pushing,
-      ),
+    push: (updates, objects, pushOptions = {}) =>
+      pushShown(shown, updates, objects, pushOptions, options.shownMs),
     close() {
       for (const ending of lingering) ending.abort();
       server.close();

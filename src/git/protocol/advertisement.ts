@@ -15,6 +15,11 @@ export type Advertisement =
     readonly snapshot: RefSnapshot;
   };
 
+/** The refs that an advertisement lists; null for one of protocol 2. */
+export function listedBy(advertisement: Advertisement): ReadonlyMap<string, Oid> | null {
+  return advertisement.version === 2 ? null : advertisement.snapshot.refs;
+}
+
 /** Refs of one advertisement that are kept in memory. */
 const MAX_REFS = 5_000_000;
 

@@ -21,6 +21,7 @@ import { abortReason, systemClock, throwIfAborted } from "../../platform/clock.t
 import { parseCommitLinks } from "../commit.ts";
 import { enumerate } from "../enumerate.ts";
 import { writePack } from "../pack-write.ts";
+import { ZERO_OID } from "../oid.ts";
 import type { PktReader } from "../pkt-line.ts";
 import type {
   ObjectReader,
@@ -71,7 +72,7 @@ const SECOND_LOOKS = [100, 400];
 const QUIET_MS = 2_000;
 
 /**
- * See {@link PushOutcome}.
+ * See {@link PushOutcome}. A ref whose new value is the zero id is deleted.
  * @throws typed errors for everything that happened before the push was sent; `ref-locked` where another
  * push held a lock, and nothing was done
  */
@@ -88,7 +89,7 @@ export async function pushOver(
   const olds = updates.flatMap(({ old }) => old ?? []);
   const told = [...(options.remoteHas ?? []), ...olds, ...session.tips.slice(0, MAX_TIPS)];
   const haves = [...new Set(told)].filter((oid) => objects.has(oid));
-  const wants = updates.map((update) => update.new);
+  const wants = updates.map((update) => update.new).filter((oid) => oid !== ZERO_OID);
   if (haves.length < new Set(told).size) {
     // The server has moved on, and without knowing what of ours it has we would send all of history.
     const near = recentAncestors(objects, wants, haves);
@@ -100,7 +101,8 @@ export async function pushOver(
 
   function* body(): Generator<Buffer, void, undefined> {
     yield commands;
-    yield* writePack(objects, list, { thin });
+    // No pack follows where refs are deleted only.
+    if (wants.length > 0) yield* writePack(objects, list, { thin });
   }
 
   let sent = false;

@@ -1,10 +1,12 @@
 /** An origin over a transport that keeps its connections: ssh and git://. */
 import { isAgentqError } from "../../errors.ts";
 import type { PktReader } from "../pkt-line.ts";
+import { listedBy } from "../protocol/advertisement.ts";
 import { AGENT } from "../protocol/agent.ts";
 import { pushOver } from "../protocol/push.ts";
 import { branchTips, type ReadingOptions, readingOver } from "../protocol/reading.ts";
 import { checkPushCapabilities } from "../protocol/receive-pack.ts";
+import { hiddenFromReaders, pushShown, type ShownWire } from "../protocol/shown.ts";
 import type { ObjectReader, Origin, PushOptions, PushOutcome, RefUpdate } from "../types.ts";
 import type { Dial, StreamLimits } from "./channel.ts";
 import { openSession, type Session } from "./session.ts";
@@ -12,6 +14,8 @@ import { uploadsOver } from "./uploads.ts";
 
 export interface StreamOriginOptions extends ReadingOptions {
   readonly limits: StreamLimits & { readonly firstMs: number | null };
+  /** How long a ref that was made may be missing from the lists, in milliseconds. */
+  readonly shownMs?: number;
 }
 
 export function openStreamOrigin(
@@ -26,10 +30,10 @@ export function openStreamOrigin(
   /** Connections whose push is over, with a hook that isn't. */
   const lingering = new Set<Session>();
 
-  async function push(
+  async function pushOnce(
     updates: readonly RefUpdate[],
     objects: ObjectReader,
-    pushOptions: PushOptions = {},
+    pushOptions: PushOptions,
   ): Promise<PushOutcome> {
     const { signal } = pushOptions;
     const session = await openSession(dial, "git-receive-pack", "no", limits, signal);
@@ -39,7 +43,10 @@ export function openStreamOrigin(
       const lost = lostAlready(updates, session);
       if (lost !== null) {
         session.finish();
-        return await hiddenFromReaders(lost, signal) ?? lost;
+        // A ref that only who pushes is shown would be lost again and again.
+        const seen = (await reading.refs(lost.refs, signal)).refs;
+        const hidden = lost.refs.filter((ref) => !seen.has(ref));
+        return hidden.length > 0 ? hiddenFromReaders(hidden) : lost;
       }
       const outcome = await session.limited(
         () => pushOver(wire(session), updates, objects, pushOptions),
@@ -72,22 +79,15 @@ export function openStreamOrigin(
       }),
   });
 
-  /** A ref that only who pushes is shown would be lost again and again. */
-  async function hiddenFromReaders(
-    { refs }: Extract<PushOutcome, { status: "lost" }>,
-    signal: AbortSignal | undefined,
-  ): Promise<PushOutcome | null> {
-    const seen = (await reading.refs(refs, signal)).refs;
-    const hidden = refs.filter((ref) => !seen.has(ref));
-    if (hidden.length === 0) return null;
-    const reason = "the server hides this ref from readers (uploadpack.hideRefs)";
-    return {
-      status: "refused",
-      message: `${hidden[0]}: ${reason}`,
-      remoteOutput: "",
-      refs: hidden.map((ref) => ({ ref, reason })),
-    };
-  }
+  const shown: ShownWire = {
+    refs: reading.refs,
+    async listed(signal) {
+      const session = await openSession(dial, "git-receive-pack", "no", limits, signal);
+      session.finish();
+      return listedBy(session.advertisement);
+    },
+    push: pushOnce,
+  };
 
   return {
     kind: dial.kind,
@@ -96,7 +96,8 @@ export function openStreamOrigin(
     readCommits: reading.readCommits,
     fetch: reading.fetch,
     objects: () => null,
-    push,
+    push: (updates, objects, pushOptions = {}) =>
+      pushShown(shown, updates, objects, pushOptions, options.shownMs),
     close() {
       uploads.close();
       for (const session of [...pushing, ...lingering]) session.destroy();

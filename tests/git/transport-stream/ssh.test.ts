@@ -73,12 +73,15 @@ test("one login for a list and the commits behind it, one for a push", async () 
   assert.equal(sshd.logins() - before, 1);
   await origin.refs(["refs/heads/"]);
   assert.equal(sshd.logins() - before, 2, "git reads its refs once per process");
-  const outcome = await origin.push(
-    [{ ref: "refs/heads/one-login", old: null, new: first }],
-    openRepository(work).objects,
-  );
-  assert.deepEqual(outcome, { status: "won" });
-  assert.equal(sshd.logins() - before, 3);
+  const { objects } = openRepository(work);
+  const ref = "refs/heads/one-login";
+  assert.deepEqual(await origin.push([{ ref, old: null, new: first }], objects), { status: "won" });
+  assert.equal(sshd.logins() - before, 4, "what was made is looked for");
+  const second = commit(work, "one more");
+  assert.deepEqual(await origin.push([{ ref, old: first, new: second }], objects), {
+    status: "won",
+  });
+  assert.equal(sshd.logins() - before, 5);
   origin.close();
 });
 

@@ -324,6 +324,23 @@ for (const [name, make] of Object.entries(places)) {
     );
 
     on(
+      "a chain that is hidden from readers is taken back where a push has just made it",
+      async ({ bare, work, first, open }) => {
+        git(bare, "config", "uploadpack.hideRefs", "refs/weave");
+        const origin = await open({ timeouts: { shown: 100 } });
+        const outcome = await origin.push(
+          [{ ref: "refs/weave/main/queue", old: null, new: first }],
+          openRepository(work).objects,
+        );
+        origin.close();
+        assert.ok(outcome.status === "refused", JSON.stringify(outcome));
+        assert.match(outcome.message, /^refs\/weave\/main\/queue: .*uploadpack\.hideRefs/);
+        assert.match(outcome.hint ?? "", /Nothing was changed\.$/);
+        assert.equal(git(bare, "for-each-ref", "refs/weave/"), "");
+      },
+    );
+
+    on(
       "a lock that another push holds is told as one, by name, and nothing is refused over it",
       async ({ bare, first, push }) => {
         const update = { ref: "refs/weave/main/queue", old: null, new: first };
