@@ -1,9 +1,10 @@
 /** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
 import { existsSync } from "node:fs";
-import { AgentqError } from "../src/errors.ts";
+import { AgentqError, isAgentqError } from "../src/errors.ts";
 import { holdsCommit, openRepository, type Repository } from "../src/git/repository.ts";
 import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
+import { assertBranchExists } from "../src/landing/new-branch.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
 import { isForQueue, isFromHere, isSame } from "../src/landing/submit-request.ts";
@@ -14,6 +15,8 @@ import type { Context } from "./context.ts";
 import { type LandingSession, placeOf, warnOfDamaged } from "./landing.ts";
 import { toAgentqError } from "./output/errors.ts";
 import { isAnswerWhole } from "./output/write.ts";
+import { shellWord } from "../src/store/shell-word.ts";
+import { stateOption } from "./state.ts";
 
 /** Results may pile up to this number before they are forgotten, all in one commit of the store. */
 const FORGET_AFTER = 16;
@@ -77,7 +80,10 @@ function isDue({ kept, since }: SubmissionRecord): boolean {
   return kept === true || since === undefined;
 }
 
-/** Delivers one submission and gives its ticket; null when another process does. */
+/**
+ * Delivers one submission and gives its ticket; null when another process does.
+ * @throws `branch-unknown` where the branch that it is for isn't there any more
+ */
 export async function deliverOne(
   context: Context,
   session: LandingSession,
@@ -87,9 +93,15 @@ export async function deliverOne(
 ): Promise<number | null> {
   const { repository, close } = cloneOf(context, record);
   try {
+    const snapshot = await readSnapshot(session.queue, context.signal);
+    if (snapshot.tip === null && !record.createBranch) {
+      await assertBranchExists(session.queue, snapshot, context.signal).catch((error) => {
+        throw isAgentqError(error, "branch-unknown") ? goneBranch(context, record, error) : error;
+      });
+    }
     const ticket = await deliver(
       session.queue,
-      await readSnapshot(session.queue, context.signal),
+      snapshot,
       record,
       { clock: systemClock, objects: repository.objects, submissions, signal: context.signal },
     );
@@ -104,30 +116,76 @@ export async function deliverOne(
   }
 }
 
+/** It was there, or so it seemed, when the submission was kept: begun anew by itself, it would come back to life. */
+function goneBranch(
+  context: Context,
+  record: SubmissionRecord,
+  { message, details }: AgentqError,
+): AgentqError {
+  const { candidate, branch } = record;
+  const again = `agentq submit --candidate ${candidate}`;
+  const named = branch === null ? "" : ` --branch ${shellWord(branch)}`;
+  return new AgentqError("branch-unknown", message, {
+    hint:
+      `Submit the commit for another branch (${again} --branch BRANCH) and take this one back (${
+        dropCommand(context, record)
+      }), or begin the branch with it: ${again}${named} --create-branch`,
+    ...(details && { details }),
+  });
+}
+
+/** The command that takes a submission back. */
+export function dropCommand(context: Context, { submission }: SubmissionRecord): string {
+  return `agentq flush --drop ${submission}${stateOption(context)}`;
+}
+
 /**
  * The clone that a submission was made in; where that is gone (moved, or deleted), this run's, if it has the commit.
  * @throws `not-a-repository`
  */
 export function cloneOf(
   context: Context,
-  { repository: path, candidate, submission }: SubmissionRecord,
+  record: SubmissionRecord,
 ): { repository: Repository; close(): void } {
+  const { repository: path, candidate, submission } = record;
   const here = context.repositoryOrNull();
-  if (here?.commonDir === path) return { repository: here, close() {} };
-  if (existsSync(path) && !(here?.objects.has(candidate) && !holdsCommit(path, candidate))) {
+  if (here?.objects.has(candidate)) {
+    if (here.commonDir === path || !holdsCommit(path, candidate)) {
+      return { repository: here, close() {} };
+    }
+  }
+  const isThere = existsSync(path);
+  // Where the commit can't be told to be missing, opening it says what is wrong.
+  if (isThere && (!lacksCommit(path, candidate))) {
     const repository = openRepository(path);
     return { repository, close: () => repository.close() };
   }
-  if (here?.objects.has(candidate)) return { repository: here, close() {} };
+  const commit = candidate.slice(0, 12);
   throw new AgentqError(
     "not-a-repository",
-    `the clone that ${candidate.slice(0, 12)} was submitted from is gone: ${path}`,
+    isThere
+      ? `the clone that ${commit} was submitted from is gone: another stands at ${path}, without that commit`
+      : `the clone that ${commit} was submitted from is gone: ${path}`,
     {
-      hint:
-        `Run agentq flush in a clone that has the commit, or take it back with agentq flush --drop ${submission}.`,
+      hint: "Run agentq flush in a clone that has the commit, or take it back with " +
+        dropCommand(context, record),
       details: { path, submission },
     },
   );
+}
+
+/** True for a sound clone in which the commit isn't. */
+function lacksCommit(path: string, candidate: Oid): boolean {
+  try {
+    const repository = openRepository(path);
+    try {
+      return !repository.objects.has(candidate);
+    } finally {
+      repository.close();
+    }
+  } catch {
+    return false;
+  }
 }
 
 /**

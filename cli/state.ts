@@ -1,6 +1,7 @@
 /** Where local state is kept, and what to say where it can't be. */
 import { isAbsolute, join } from "node:path";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
+import { shellWord } from "../src/store/shell-word.ts";
 import { nodeOs } from "../src/platform/builtins.ts";
 
 /** $XDG_STATE_HOME/agentq (a relative one doesn't count, as its specification says), else ~/.local/state/agentq. @throws `state-unavailable` where there is no home */
@@ -22,6 +23,16 @@ export function defaultStateDirectory(): string {
       }, which is no absolute path`
       : "there is nowhere to keep local state: HOME isn't set, and this user has no home directory",
   );
+}
+
+/** What a command that is advised needs to find the same state directory; empty where it does by itself. */
+export function stateOption({ stateDirectory }: { readonly stateDirectory: string }): string {
+  try {
+    if (stateDirectory === (process.env.AGENTQ_STATE || defaultStateDirectory())) return "";
+  } catch {
+    // There is no default.
+  }
+  return ` --state ${shellWord(stateDirectory)}`;
 }
 
 const NOT_TO_BE_MADE: readonly unknown[] = ["EACCES", "EPERM", "EROFS", "ENOTDIR", "ENOENT"];

@@ -14,7 +14,7 @@ import {
 } from "../../src/landing/submissions.ts";
 import { isSameOrigin } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
-import { cloneOf, deliverOne } from "../deliver.ts";
+import { cloneOf, deliverOne, dropCommand } from "../deliver.ts";
 import { type LandingSession, warnOfDamaged } from "../landing.ts";
 import { toAgentqError } from "../output/errors.ts";
 import type { Flags } from "../spec.ts";
@@ -128,7 +128,7 @@ async function atItsOrigin<T>(
   const { repository, close } = cloneOf(context, record);
   let origin: Origin | null = null;
   try {
-    origin = await originOf(repository, record);
+    origin = await originOf(context, repository, record);
     const { queue, snapshot } = await openQueue(origin, {
       namespace: record.namespace,
       branch: record.branch,
@@ -165,7 +165,11 @@ async function atItsUrl<T>(
 }
 
 /** The remote of that name, or another of the clone's that leads where that one led. */
-async function originOf(repository: Repository, record: SubmissionRecord): Promise<Origin> {
+async function originOf(
+  context: Context,
+  repository: Repository,
+  record: SubmissionRecord,
+): Promise<Origin> {
   const { remote, url, submission } = record;
   const leadsElsewhere: string[] = [];
   for (const name of new Set([remote, ...repository.config.subsections("remote")])) {
@@ -184,7 +188,7 @@ async function originOf(repository: Repository, record: SubmissionRecord): Promi
     {
       hint:
         "Submit the commit again to send it where the remote leads now, and take this one back: " +
-        `agentq flush --drop ${submission}`,
+        dropCommand(context, record),
       details: { submission, url },
     },
   );

@@ -100,6 +100,7 @@ function requestOf(repository: Repository, flags: Flags): SubmitRequest {
     verifyTimeout: Number(flags["verify-timeout"]),
     title: flags.title === undefined ? null : String(flags.title),
     drops: (flags.drop as readonly string[] | undefined) ?? [],
+    createBranch: flags["create-branch"] === true,
   };
   checkRequest(request);
   return request;

@@ -150,6 +150,7 @@ export function asAsked(
     verifyTimeout: Math.ceil(request.verifyTimeout),
     title: request.title,
     drops: [...request.drops],
+    ...(request.createBranch && { createBranch: true }),
   };
 }
 

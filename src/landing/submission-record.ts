@@ -41,6 +41,8 @@ export interface SubmissionRecord {
   readonly drops: readonly string[];
   /** Absent: nothing was ever pushed. null: the queue didn't exist. */
   readonly since?: Oid | null;
+  /** The branch is to be begun where the origin doesn't have it. */
+  readonly createBranch?: boolean;
   /** Accepted as kept on this machine: whoever comes next delivers it, also after attempts that failed. */
   readonly kept?: boolean;
   /** The process that recorded it to push it itself. */
@@ -69,6 +71,7 @@ const isRecord = shape({
   since: maybe(isText),
   isDefault: optional((value) => typeof value === "boolean"),
   kept: optional((value) => typeof value === "boolean"),
+  createBranch: optional((value) => typeof value === "boolean"),
 });
 
 /** A record's name in the store begins with its candidate, so that others need not be read. */

@@ -17,6 +17,8 @@ export interface SubmitRequest {
   readonly verifyTimeout: number;
   readonly title: string | null;
   readonly drops: readonly string[];
+  /** Begin the branch where the origin doesn't have it. */
+  readonly createBranch?: boolean;
 }
 
 /** Where it is submitted from and to. */
@@ -65,6 +67,7 @@ export function newRecord(
     verifyTimeout: Math.ceil(request.verifyTimeout),
     title: request.title,
     drops: [...request.drops],
+    ...(request.createBranch && { createBranch: true }),
     ...(options.since === undefined ? { kept: true } : { since: options.since }),
     ...(options.by !== undefined && { by: options.by }),
     ticket: null,

@@ -65,11 +65,17 @@ export async function submit(
     if (taken) return { ...taken, fresh: true };
   } else {
     const earlier = (await submissions.list({ candidate: request.candidate })).filter(mine);
-    // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet.
+    // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet. What a clone
+    // that is gone has left comes after all of this one's own.
     const outstanding = (record: SubmissionRecord) =>
       record.ticket === null || record.ticket >= snapshot.next;
-    const known = earlier.filter((record) => !outstanding(record)).reverse();
-    for (const record of [...earlier.filter(outstanding), ...known]) {
+    const ordered = (records: readonly SubmissionRecord[]) => [
+      ...records.filter(outstanding),
+      ...records.filter((record) => !outstanding(record)).reverse(),
+    ];
+    const own = (record: SubmissionRecord) => record.repository === place.repository;
+    const left = earlier.filter((record) => !own(record));
+    for (const record of [...ordered(earlier.filter(own)), ...ordered(left)]) {
       const asked = isUnderWay(record) ? undefined : request;
       const found = await resume(queue, snapshot, record, options, asked);
       if (found) return found;
@@ -216,13 +222,9 @@ async function giveWay(
   return null;
 }
 
-const requestOf = ({ candidate, verifyCmd, verifyTimeout, title, drops }: SubmissionRecord) => ({
-  candidate,
-  verifyCmd,
-  verifyTimeout,
-  title,
-  drops,
-});
+const requestOf = (
+  { candidate, verifyCmd, verifyTimeout, title, drops, createBranch = false }: SubmissionRecord,
+) => ({ candidate, verifyCmd, verifyTimeout, title, drops, createBranch });
 
 function noteOf(error: unknown): string {
   return `the ticket's number could not be kept on this machine: ${(error as Error).message}`;

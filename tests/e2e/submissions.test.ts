@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { git } from "../helpers/git.ts";
-import { type Agent, agentCommit, makeAgent, runJson, start } from "./harness/agent.ts";
+import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { makeGate } from "./harness/faults.ts";
 import { makeOrigin, setHook, type TestOrigin, tipOf } from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
@@ -62,6 +62,73 @@ scenario(
     assert.deepEqual((await runJson(other, ["flush"])).kept, []);
   },
 );
+
+scenario(
+  "a clone that another stands in the place of is gone too; what is advised works as it is typed",
+  async () => {
+    const origin = makeOrigin();
+    const { agent } = await keeping(origin);
+    rmSync(agent.dir, { recursive: true });
+    git(origin.dir, "clone", "-q", origin.dir, agent.dir);
+    // By a flag, and not by the environment.
+    const typed = { ...agent, env: { ...agent.env, AGENTQ_STATE: "" } };
+    const [kept] = (await runJson(typed, ["flush", "--state", agent.state], 2)).kept;
+    assert.match(kept.error.message, /another stands at /);
+    const [, words] = /agentq (flush --drop .*)$/.exec(kept.error.hint)!;
+    assert.equal((await runJson(typed, words!.split(" "))).dropped.length, 1);
+    assert.deepEqual((await runJson(typed, ["flush", "--state", agent.state])).kept, []);
+  },
+);
+
+for (const begun of [false, true]) {
+  scenario(
+    `what was kept for a branch that is deleted meanwhile begins it anew only where that was asked for${
+      begun ? ", and was" : ""
+    }`,
+    async () => {
+      const origin = makeOrigin();
+      git(origin.dir, "branch", "feat/release", "main");
+      const agent = makeAgent(origin);
+      const candidate = agentCommit(agent, { "a.txt": "a\n" });
+      const back = away(origin);
+      const create = begun ? ["--create-branch"] : [];
+      const keep = ["submit", "--no-wait", "--offline", "--branch", "feat/release", ...create];
+      await runJson(agent, keep);
+      back();
+      git(origin.dir, "branch", "-D", "feat/release");
+      if (begun) {
+        assert.equal((await runJson(agent, ["flush"])).delivered.length, 1);
+        await run(agent, ["land", "--branch", "feat/release"]);
+        assert.equal(git(origin.dir, "rev-parse", "feat/release"), candidate);
+        return;
+      }
+      await run(agent, ["land", "--branch", "feat/release"]);
+      const [kept] = (await runJson(agent, ["flush"], 2)).kept;
+      assert.equal(kept.error.code, "branch-unknown");
+      assert.equal(
+        git(origin.dir, "for-each-ref", "refs/heads/feat/release", "refs/weave/feat/release"),
+        "",
+      );
+      const [, words] = /begin the branch with it: agentq (.*)$/.exec(kept.error.hint)!;
+      assert.equal((await runJson(agent, words!.split(" "))).outcome, "landed");
+      assert.equal(git(origin.dir, "rev-parse", "feat/release"), candidate);
+      assert.deepEqual((await runJson(agent, ["flush"])).kept, []);
+    },
+  );
+}
+
+scenario("submit tells this clone's own result before that of a clone that is gone", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const copy = { ...agent, dir: `${agent.dir}.copy` };
+  cpSync(agent.dir, copy.dir, { recursive: true });
+  for (const one of [agent, copy]) await runJson(one, ["submit", "--no-wait"]);
+  rmSync(copy.dir, { recursive: true });
+  await run(makeAgent(origin), ["land"]);
+  const { ticket, outcome } = await runJson(agent, ["submit"]);
+  assert.deepEqual([ticket, outcome], [0, "landed"]);
+});
 
 scenario("what a moved clone kept is its own, whatever is in its old place", async () => {
   const origin = makeOrigin();
