@@ -1,8 +1,12 @@
 /** Lines of a conflict that the merge laid out anew, known by their words and signs. */
 import { type Layout, type Place, slice } from "./layout.ts";
 import { runsIn, tokensOf } from "./tokens.ts";
+import { type KnownCounts, shared, wordCounts } from "./words.ts";
 import type { Lines } from "../text/lines.ts";
 import type { Hunk } from "../text/hunks.ts";
+
+/** So many lines of a place are compared with those of a side. */
+const COMPARISONS = 40_000;
 
 /** Tells what stands of a line of which the result has no version as it is: see {@link formattedLines}. */
 export type FormattedLines = (old: number, line: number, theirs: number | undefined) =>
@@ -21,6 +25,23 @@ export function formattedLines(
   const times = (text: Lines, first: number, count: number) =>
     runsIn(tokensOf(slice(text, first, count)));
   let runs: Record<"base" | "other" | "side" | "result", ReturnType<typeof runsIn>> | undefined;
+  let left = COMPARISONS;
+  let lines: KnownCounts[] | undefined;
+  /** Whether a line of the result has the words that the side put in, and half of the others: an edit on top of it. */
+  const isThere = (old: Uint8Array, own: Uint8Array): boolean => {
+    const before = wordCounts(old);
+    const put = [...wordCounts(own)].filter(([word, n]) => n > (before.get(word) ?? 0));
+    if (put.length === 0) return false;
+    lines ??= Array.from(
+      { length: place.to - place.from },
+      (_, i) => wordCounts(slice(result, place.from + i, 1)),
+    );
+    return lines.some((line) => {
+      if (left-- <= 0 || put.some(([word, n]) => (line.get(word) ?? 0) < n)) return false;
+      const { found, total } = shared(before, line);
+      return found * 2 >= total;
+    });
+  };
   return (old, line, theirs) => {
     runs ??= {
       base: times(base, hunk.base, hunk.baseCount),
@@ -30,6 +51,7 @@ export function formattedLines(
     };
     const own = tokensOf(slice(side, line, 1));
     if (own.length < 2 || runs.result(own) > 0) return undefined;
+    if (isThere(slice(base, old, 1), slice(side, line, 1))) return undefined;
     const another = theirs === undefined ? undefined : slice(other, theirs, 1);
     if (another && runs.result(tokensOf(another)) > 0) return another;
     const tokens = tokensOf(slice(base, old, 1));
