@@ -167,7 +167,8 @@ export interface DeadLetters {
   show(queue: string, failedId: string): Promise<DeadLetter>;
   /**
    * Back to pending (at the back, attempts 0), all or none; returns the ids. Throws
-   * `message-not-found`, `payload-unreadable`, and `already-exists` where a message of the id is pending.
+   * `message-not-found`, `payload-unreadable`, and `already-exists` where a message of the id is pending or in
+   * processing: whatever of it was enqueued since is newer than the dead letter, and isn't to be replaced by it.
    */
   retry(queue: string, failedIds: readonly string[]): Promise<string[]>;
   /** Removes them for good: all, those named, or those that failed before a time (Unix ms). */

@@ -344,7 +344,7 @@ export interface Store {
     show(failedId: string): Promise<ShownFailed>;
     /** Those of one queue, or all, with their payloads, from one state, oldest first. */
     read(filter?: { queue?: string; limit?: number }): Promise<ShownFailed[]>;
-    /** Failed → pending at the end of its queue, attempts 0. `already-exists` when its id is pending. */
+    /** Failed → pending at the end of its queue, attempts 0. `already-exists` when its id is pending or claimed. */
     retry(failedId: string): Promise<Receipt>;
     /**
      * The same for several, all or none, in one commit. `admit` sees each under the lock and throws what

@@ -342,6 +342,16 @@ describe("dead letters", () => {
     await store.quarantine((await claimOne(store)).receipt, { reason: "x" });
     await store.enqueue("jobs", "a", "new");
     await assert.rejects(store.failed.retry("a"), { code: "already-exists" });
+    const claim = await claimOne(store);
+    assert.equal(claim.json(), "new");
+    // Nor while that one is claimed: it would be dropped as superseded by the older one.
+    const { revision } = await store.snapshot();
+    await assert.rejects(store.failed.retry("a"), {
+      code: "already-exists",
+      message: /jobs\/a is claimed/,
+    });
+    assert.equal((await store.snapshot()).revision, revision);
+    assert.deepEqual((await store.requeue(claim.receipt))[0]?.outcome, "pending");
     assert.equal((await claimOne(store)).json(), "new");
   });
 });

@@ -73,7 +73,7 @@ export const retry: Run = (context, [name, ...failedIds], flags) =>
 
 /**
  * Retries all that can be: of an id that failed more than once the oldest, since one would replace the
- * other, and nothing that can't be read or whose id is pending.
+ * other, and nothing that can't be read or whose id is pending or in processing.
  */
 async function retryAll(backend: QueueBackend, queue: string, signal: AbortSignal) {
   const left: { failed: string; reason: string }[] = [];
@@ -121,7 +121,7 @@ async function retryOr<T>(
   }
 }
 
-/** Pending by its id, unreadable by now, retried or pruned by somebody else meanwhile. */
+/** Pending or in processing by its id, unreadable by now, retried or pruned by somebody else meanwhile. */
 const PASSED_OVER: readonly string[] = [
   "already-exists",
   "payload-unreadable",

@@ -34,7 +34,7 @@ import {
   type Queue,
   sweep,
 } from "./memory-queue.ts";
-import { freeFailedId, noDeadLetter, noQueue, pendingAlready } from "./shared.ts";
+import { freeFailedId, idInUse, noDeadLetter, noQueue } from "./shared.ts";
 
 /** A backend of its own, empty. `clock` is for tests. */
 export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBackend {
@@ -230,11 +230,12 @@ export function memoryBackend(options: { clock?: LeaseClock } = {}): QueueBacken
         const letters = [...new Set(failedIds)].map((failedId) => {
           const letter = queue.failed.get(failedId);
           if (letter === undefined) throw noDeadLetter(name, failedId);
-          if (queue.pending.has(letter.id)) throw pendingAlready(name, failedId);
+          if (queue.pending.has(letter.id)) throw idInUse(name, failedId, "pending");
+          if (queue.processing.has(letter.id)) throw idInUse(name, failedId, "processing");
           return letter;
         });
         const twice = letters.find(({ id }, i) => letters.findIndex((l) => l.id === id) < i);
-        if (twice) throw pendingAlready(name, twice.failedId);
+        if (twice) throw idInUse(name, twice.failedId, "pending");
         for (const letter of letters) {
           queue.failed.delete(letter.failedId);
           append(queue, letter.id, letter.data!, 0);

@@ -32,14 +32,27 @@ export function unreadable(queue: string, failedId: string): AgentqError {
   );
 }
 
-/** Retrying would replace the newer message of that id. */
-export function pendingAlready(queue: string, failedId: string): AgentqError {
+/**
+ * Retrying would replace a message of that id that is pending; or be taken for newer than one that is being
+ * processed, which then would be dropped as superseded once it is given back.
+ */
+export function idInUse(
+  queue: string,
+  failedId: string,
+  state: "pending" | "processing",
+): AgentqError {
+  const where = state === "pending"
+    ? `pending in ${quoted(queue)}, or would be by the same call`
+    : `being processed in ${quoted(queue)}`;
   return new AgentqError(
     "already-exists",
-    `the dead letter ${quoted(failedId)} can't be retried: a message of its id is pending in ${
-      quoted(queue)
-    }, or would be by the same call`,
-    { hint: "Retry one of an id and let it be processed first, or prune the dead letter." },
+    `the dead letter ${quoted(failedId)} can't be retried: a message of its id is ${where}`,
+    {
+      hint: state === "pending"
+        ? "Retry one of an id and let it be processed first, or prune the dead letter."
+        : "Retry it when that message has been acked or has failed, or prune the dead letter.",
+      details: { queue, failedId, state },
+    },
   );
 }
 

@@ -47,6 +47,7 @@ function shown(
 /**
  * Failed → pending at the end of their queues in the order given, attempts from 0, all or none; the
  * generations stay. `admit` sees each under the lock, with its payload, and throws what refuses it.
+ * @throws `already-exists` where a message of the id is pending or claimed (`details.state`)
  */
 export async function retryFailed(
   context: StoreContext,
@@ -66,13 +67,16 @@ export async function retryFailed(
     return chosen.map((failedId, ordinal) => {
       const record = requireFailed(state, failedId);
       const { queue, id } = record;
-      if (getSlot(state, queue, id).pending !== null) {
+      const slot = getSlot(state, queue, id);
+      // Pending beside a claimed one it would count as newer, and what is given back is dropped for a newer one.
+      const taken = slot.pending ? "pending" : slot.claimed ? "claimed" : null;
+      if (taken !== null) {
         throw new AgentqError(
           "already-exists",
-          `${queue}/${id} is pending again, with a newer payload than the dead letter ${failedId}`,
+          `the dead letter ${failedId} can't be retried: a message ${queue}/${id} is ${taken}`,
           {
-            hint: "Prune the dead letter, or wait until the newer one is done.",
-            details: { failedId },
+            hint: "Prune the dead letter, or wait until that message is done.",
+            details: { failedId, state: taken },
           },
         );
       }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { after, describe, test } from "node:test";
 import fc from "fast-check";
+import type { AgentqError } from "../../../src/errors.ts";
 import type { Delivery, Ending, QueueBackend, Receipt } from "../../../src/queuefs/contract.ts";
 import { callerOwner, workerOwner } from "../../../src/queuefs/owner.ts";
 import { bytes, until } from "./redis.ts";
@@ -553,6 +554,41 @@ export function conformance(name: string, open: () => Promise<Setup>): void {
       assert.deepEqual(await order(q), ["one"]);
       await backend.failed.retry(q, [names[1]!]);
       assert.deepEqual(await order(q), ["two"]);
+    });
+
+    test("a dead letter isn't retried past a newer message of its id that is out", async () => {
+      const q = await queue();
+      await backend.enqueue(q, [{ id: "kept", data: bytes("old") }, {
+        id: "beside",
+        data: bytes("beside"),
+      }]);
+      await backend.fail(q, (await take(q, 2)).map(receiptOf), "no");
+      await backend.enqueue(q, [{ id: "kept", data: bytes("new") }]);
+      const [held] = await take(q);
+      const refused = () =>
+        assert.rejects(backend.failed.retry(q, ["beside", "kept"]), (error: AgentqError) => {
+          assert.equal(error.code, "already-exists");
+          assert.match(error.message, /"kept" can't be retried: .* being processed in /);
+          assert.deepEqual([error.details?.failedId, error.details?.state], ["kept", "processing"]);
+          return true;
+        });
+      await refused();
+      // All or none.
+      assert.equal((await backend.failed.list(q)).length, 2);
+      assert.deepEqual(await backend.status(q), { pending: 0, processing: 1 });
+      // Given back it is there again, and the dead letter didn't take its place.
+      assert.deepEqual(await backend.requeue(q, [receiptOf(held!)]), ["done"]);
+      await fails("already-exists", () => backend.failed.retry(q, ["kept"]));
+      const [again] = await take(q);
+      assert.equal(text(again), "new");
+      await refused();
+      // A newer one that waits beside the one that is out.
+      await backend.enqueue(q, [{ id: "kept", data: bytes("newest") }]);
+      await fails("already-exists", () => backend.failed.retry(q, ["kept"]));
+      await backend.ack(q, [receiptOf(again!)]);
+      assert.deepEqual(await order(q), ["newest"]);
+      assert.deepEqual(await backend.failed.retry(q, ["beside", "kept"]), ["beside", "kept"]);
+      assert.deepEqual(await order(q), ["beside", "old"]);
     });
 
     test("clear removes everything, in processing too; its acks are stale afterwards", async () => {

@@ -1,6 +1,6 @@
 /** Dead letters in Redis: listed, shown, taken back, removed. */
 import type { DeadLetter, QueueBackend } from "../../contract.ts";
-import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import { idInUse, noDeadLetter, unreadable } from "../shared.ts";
 import type { Argument } from "./call.ts";
 import type { Reply } from "./connection.ts";
 import { deadLetter, groups, text } from "./replies.ts";
@@ -48,7 +48,11 @@ export function redisDeadLetters(
       const [problem, failedId] = await run(letters.FAILED_RETRY, queue, args) as Reply[];
       if (problem === undefined) return found.map(({ letter }) => letter.id);
       if (text(problem) === "gone") throw noDeadLetter(queue, text(failedId));
-      throw pendingAlready(queue, text(failedId));
+      throw idInUse(
+        queue,
+        text(failedId),
+        text(problem) === "processing" ? "processing" : "pending",
+      );
     },
     prune: async (queue, { failedIds, before } = {}) =>
       failedIds?.length === 0 ? 0 : Number(

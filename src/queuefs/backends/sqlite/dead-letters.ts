@@ -2,7 +2,7 @@
 import { Buffer } from "node:buffer";
 import type { DeadLetter } from "../../contract.ts";
 import { decodeEnvelope, encodeEnvelope, textOf } from "../../payload.ts";
-import { freeFailedId, noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import { freeFailedId, idInUse, noDeadLetter, unreadable } from "../shared.ts";
 import type { Database } from "./database.ts";
 
 /**
@@ -67,9 +67,9 @@ export function retryFailed(
       const found = showFailed(db, queue, failedId);
       if (found.data === null) throw unreadable(queue, failedId);
       const pending = db.sql(
-        "SELECT 1 FROM queue_messages WHERE queue_name = ?1 AND message_id = ?2 AND status = 'pending'",
-      ).get(queue, found.id);
-      if (pending !== undefined) throw pendingAlready(queue, failedId);
+        "SELECT max(status = 'pending') AS pending FROM queue_messages WHERE queue_name = ?1 AND message_id = ?2",
+      ).get(queue, found.id)!.pending;
+      if (pending !== null) throw idInUse(queue, failedId, pending ? "pending" : "processing");
       db.sql(
         `INSERT INTO queue_messages (queue_name, message_id, data, timestamp, status)
          VALUES (?1, ?2, ?3, ?4, 'pending')`,

@@ -4,7 +4,7 @@ import type { ShownFailed, Store } from "../../../store/mod.ts";
 import type { DeadLetter, DeadLetters } from "../../contract.ts";
 import { checkQueueName } from "../../names.ts";
 import { textOf } from "../../payload.ts";
-import { noDeadLetter, pendingAlready, unreadable } from "../shared.ts";
+import { idInUse, noDeadLetter, unreadable } from "../shared.ts";
 import { fromClaim } from "./payload.ts";
 
 export function storeDeadLetters(
@@ -40,9 +40,11 @@ export function storeDeadLetters(
           ids.push(id);
         });
       } catch (error) {
-        const failedId = isAgentqError(error) ? error.details?.failedId : undefined;
+        const { failedId, state } = isAgentqError(error) ? error.details ?? {} : {};
         if (isAgentqError(error, "not-found")) throw noDeadLetter(queue, String(failedId));
-        if (isAgentqError(error, "already-exists")) throw pendingAlready(queue, String(failedId));
+        if (isAgentqError(error, "already-exists")) {
+          throw idInUse(queue, String(failedId), state === "claimed" ? "processing" : "pending");
+        }
         throw error;
       }
       return ids;

@@ -36,7 +36,8 @@ return { ARGV[2], facts, redis.call('HGET', failed_data, ARGV[2]),
 
 /**
  * ARGV queue, then for each: dead letter, message id, payload as it was shown. All or none. Answers
- * {} when all were enqueued, else {"gone" or "pending" or "foreign", the dead letter in question}.
+ * {} when all were enqueued, else {"gone" or "pending" or "processing", the dead letter in question}. A payload that
+ * isn't pending is being processed: by us as our record says, or by a program without leases.
  */
 export const FAILED_RETRY = queueScript(
   "failed-retry",
@@ -48,14 +49,11 @@ for i = 2, #ARGV, 3 do
   if redis.call('HGET', failed_data, name) ~= ARGV[i + 2] then return { 'gone', name } end
   if seen[id] then return { 'pending', name } end
   seen[id] = true
-  if redis.call('EXISTS', messages .. id) == 1 then
-    if redis.call('LPOS', pending, id) then return { 'pending', name } end
-    local r = record(id)
-    if not (r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner)) then
-      return { 'foreign', name }
-    end
-    -- Fails where it is of another type, while nothing is changed yet.
-    redis.call('GET', messages .. id)
+  local there = redis.call('EXISTS', messages .. id) == 1
+  if there and redis.call('LPOS', pending, id) then return { 'pending', name } end
+  local r = record(id)
+  if there or r and r.owner ~= '' and redis.call('ZSCORE', processing, id .. '|' .. r.owner) then
+    return { 'processing', name }
   end
 end
 for i = 2, #ARGV, 3 do
