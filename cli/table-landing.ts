@@ -7,7 +7,7 @@ const WAIT_FLAGS: readonly FlagSpec[] = [
     kind: "seconds",
     value: "S",
     default: "3600",
-    description: "once it is queued, wait for S seconds at most (exit 3, the ticket stays queued)",
+    description: "stop waiting after S seconds (exit 3, the ticket stays queued)",
   },
 ];
 
@@ -48,7 +48,8 @@ export const LANDING_COMMANDS: readonly CommandSpec[] = [
     details:
       "While it waits it lands what is queued, its own ticket included: the queue keeps moving as long\n" +
       "as any submitter is alive. Exit 0 landed (or queued, with --no-wait), 1 refused, 2 the run failed,\n" +
-      "3 still queued when the wait timed out, 64 usage.",
+      "3 still queued when the wait timed out, 64 usage. The wait begins when the ticket is queued, and no\n" +
+      "push is cut off by its end: an origin that falls silent in one is given up after 120 s.",
     flags: [
       {
         name: "candidate",
