@@ -74,7 +74,7 @@ function admitState(context: StoreContext): KnownState {
     throw syncError(paths.namespace, error);
   }
   const state = parsed(context, parseState, read.bytes, paths.state);
-  if (state.storeId !== context.storeId) throw mismatch(paths.state, context.storeId);
+  if (state.storeId !== context.storeId) throw mismatch(context, paths.state);
   return { stateFile: read.stat, bytes: bytesToKnow([read.bytes]), state };
 }
 
@@ -104,7 +104,7 @@ function admitFormat(context: StoreContext): void {
   if (context.formatFile !== null && isUnchanged(files, paths.format, context.formatFile)) return;
   const { stat, bytes } = admitFile(files, paths.format, policy, MAX_FORMAT_BYTES);
   const format = parsed(context, parseFormat, bytes, paths.format);
-  if (format.storeId !== context.storeId) throw mismatch(paths.format, context.storeId);
+  if (format.storeId !== context.storeId) throw mismatch(context, paths.format);
   context.formatFile = stat;
 }
 
@@ -121,10 +121,41 @@ function parsed<T>(
   }
 }
 
-function mismatch(path: string, storeId: string): AgentqError {
-  return new AgentqError("store-id-mismatch", `${path} isn't of store ${storeId}`, {
-    details: { path },
-  });
+/** A file of a store that isn't the one that was opened: of the pair that lies there, or with it. */
+function mismatch(context: StoreContext, path: string): AgentqError {
+  const { paths, storeId } = context;
+  const now = storeThere(context);
+  if (now === null || now === storeId) {
+    return new AgentqError("store-id-mismatch", `${path} isn't of store ${storeId}`, {
+      details: { path },
+    });
+  }
+  return new AgentqError(
+    "store-id-mismatch",
+    `in ${paths.root} lies the store ${now} by now, not ${storeId}, which was opened`,
+    {
+      hint:
+        "The store was replaced (removed and made anew, or restored from another): start the command again, " +
+        "and it works on the one that is there.",
+      details: { path, opened: storeId, found: now },
+    },
+  );
+}
+
+/** The store to which both files that lie there belong; null where they don't belong together or can't be used. */
+function storeThere({ paths, policy, limits, platform: { files } }: StoreContext): string | null {
+  const read = (path: string, limit: number) => decode(admitFile(files, path, policy, limit).bytes);
+  for (let tries = 1;; tries++) {
+    try {
+      const format = parseFormat(read(paths.format, MAX_FORMAT_BYTES), paths.format);
+      const state = parseState(read(paths.state, limits.maxStateBytes), paths.state);
+      return format.storeId === state.storeId ? state.storeId : null;
+    } catch (error) {
+      if (!isAgentqError(error)) throw error;
+      // Those who use the new one may be renaming its state between two of our calls.
+      if (!isAgentqError(error, "identity-changed") || tries === 10) return null;
+    }
+  }
 }
 
 /** UTF-8, strictly: a state that isn't is malformed. */

@@ -328,8 +328,35 @@ describe("files that aren't what they must be", () => {
       join(namespace, "state.json"),
       readFileSync(join(other.namespace, "state.json")),
     );
-    await assert.rejects(openStore(root), { code: "store-id-mismatch" });
-    await assert.rejects(store.claim("jobs"), { code: "store-id-mismatch" });
+    const twoStores = { code: "store-id-mismatch", hint: /come from two stores/ };
+    await assert.rejects(openStore(root), twoStores);
+    await assert.rejects(store.claim("jobs"), twoStores);
+  });
+
+  test("(a store in the place of the one that was opened) say so, and not that its files don't belong together", async () => {
+    for (const how of ["made anew", "another's files"]) {
+      const { root, namespace, store } = await newStore();
+      await store.enqueue("jobs", "mine", 1);
+      const opened = store.storeId;
+      if (how === "made anew") {
+        rmSync(root, { recursive: true });
+        await initStore(root);
+      } else {
+        const other = await newStore();
+        for (const name of ["format.json", "state.json"]) {
+          writeFileSync(join(namespace, name), readFileSync(join(other.namespace, name)));
+        }
+      }
+      const { storeId } = await openStore(root);
+      for (const call of [() => store.claim("jobs"), () => store.enqueue("jobs", "more", 2)]) {
+        await assert.rejects(call, {
+          code: "store-id-mismatch",
+          message: new RegExp(`lies the store ${storeId} by now, not ${opened}`),
+          hint: /start the command again/,
+        });
+      }
+      assert.deepEqual(await (await openStore(root)).messages(), []);
+    }
   });
 
   test("(two references sharing an object or generation) are store-invalid", async () => {
