@@ -212,7 +212,9 @@ export const ERROR_KINDS = {
   },
   "queue-path-invalid": { hint: "Read or write QUEUE/OPERATION; see docs/queues.md." },
   "backend-unsupported": { hint: "See docs/queues.md for what each backend can do." },
-  "backend-missing": { hint: "Create it with `agentq queue create NAME`, or correct --backend." },
+  "backend-missing": {
+    hint: "Create a queue there with `agentq queue create NAME`, or correct --backend.",
+  },
   "backend-unreachable": {
     hint: "Check that the server runs and that its address is right.",
     retryable: true,

@@ -49,6 +49,73 @@ test("a message whose queue is removed under its handler is said to be gone with
   assert.doesNotMatch(err, /comes back/);
 });
 
+test("a queue that isn't there is advised to be created where it was asked for", LONG, () => {
+  const { env, state } = commands(null);
+  const inPlace = (command: string[], variables: Record<string, string> = {}) => {
+    const ran = spawnSync(process.execPath, [...start, ...command], {
+      cwd: state,
+      env: { ...env, ...variables },
+      encoding: "utf8",
+    });
+    return { code: ran.status, err: ran.stderr };
+  };
+  const hint = ({ err }: { err: string }) => /^hint: (.*)$/m.exec(err)![1]!;
+  /** Types the command that the hint has, in a shell. */
+  const follow = (told: string, name = "") => {
+    const command = /`agentq (queue create .*?)`/.exec(told)![1]!.replace("NAME", name);
+    const words = ["-c", `"$@" ${command}`, "sh", process.execPath, ...start];
+    const ran = spawnSync("sh", words, { cwd: state, env, encoding: "utf8" });
+    assert.equal(ran.status, 0, `${command}: ${ran.stderr}`);
+  };
+  for (const place of ["store:it's here", "sqlite:$x y.db", "v1:one"]) {
+    const size = ["queue", "size", "jobs", "--backend", place];
+    follow(hint(inPlace(size)), "other");
+    const missing = inPlace(size);
+    assert.match(missing.err, /there is no queue "jobs"/, place);
+    assert.match(
+      hint(missing),
+      /`agentq queue create jobs --backend .*; `agentq queue ls --backend /,
+    );
+    follow(hint(missing));
+    assert.equal(inPlace(size).code, 0, place);
+  }
+  assert.deepEqual(existsSync(join(state, "store")), false);
+  // The place that is meant without the option is told without it.
+  const own = ["queue", "size", "jobs", "--state", join(state, "a b")];
+  follow(hint(inPlace(own)), "jobs");
+  assert.equal(inPlace(own).code, 0);
+  const set = inPlace(["queue", "size", "none"], { AGENTQ_BACKEND: "store:it's here" });
+  assert.match(hint(set), /`agentq queue create none`; `agentq queue ls` lists/);
+  // What a store can't have isn't advised.
+  for (const name of ["Jobs", "con"]) {
+    const told = hint(inPlace(["queue", "size", name, "--backend", "store:it's here"]));
+    assert.match(told, /^No queue of a store can be called /);
+    assert.doesNotMatch(told, /queue create/);
+  }
+  assert.match(
+    hint(inPlace(["queue", "size", "Jobs", "--backend", "v1:one"])),
+    /queue create Jobs --backend/,
+  );
+});
+
+test(
+  "a Redis url, which may hold a password, isn't repeated by the advice to create a queue",
+  LONG,
+  async () => {
+    const server = await startRedis({ config: ["requirepass geheim"] });
+    const { run } = commands(`redis://:geheim@127.0.0.1:${server.port}`);
+    for (const words of [["size", "jobs"], ["rm", "jobs"], ["fs", "ls", "jobs"]]) {
+      const { err } = run(words);
+      assert.match(
+        err,
+        /`agentq queue create jobs` with the same --backend; `agentq queue ls` with /,
+      );
+      assert.doesNotMatch(err, /geheim/);
+    }
+    await server.kill();
+  },
+);
+
 test("a backend that can't be meant is told with where it stands, and without itself", LONG, () => {
   const { env, state } = commands(null);
   const said = (variables: Record<string, string>, ...flags: string[]) => {

@@ -15,6 +15,7 @@ import { isAnswerWhole, outputFault, writeOut } from "../../output/write.ts";
 import type { Flags } from "../../spec.ts";
 import { sourceOf } from "../../settings.ts";
 import { asStateUnavailable } from "../../state.ts";
+import { withCreateHint } from "./create-hint.ts";
 
 /** The store that queues are kept in unless `--backend` names another place. */
 export function defaultStore(context: Context): string {
@@ -50,13 +51,15 @@ export async function withBackend<T>(
     ...(options.long === true ? { openingSignal: context.signal } : { signal: context.signal }),
   }).catch((error) => {
     throw flags.backend === undefined
-      ? asStateUnavailable(context.stateDirectory, error)
-      : whereSet(flags, error);
+      ? asStateUnavailable(context.stateDirectory, withCreateHint(context, flags, error))
+      : whereSet(flags, withCreateHint(context, flags, error));
   });
   try {
     // Whatever it took to get here: nothing has been done yet.
     context.signal.throwIfAborted();
     return await work(backend);
+  } catch (error) {
+    throw withCreateHint(context, flags, error);
   } finally {
     await backend.close();
   }

@@ -14,7 +14,9 @@ export function realPlace(path: string): string {
 }
 
 export function noQueue(name: string): AgentqError {
-  return new AgentqError("queue-not-found", `there is no queue ${quoted(name)}`);
+  return new AgentqError("queue-not-found", `there is no queue ${quoted(name)}`, {
+    details: { queue: name },
+  });
 }
 
 export function noDeadLetter(queue: string, failedId: string): AgentqError {

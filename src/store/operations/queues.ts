@@ -56,7 +56,9 @@ export async function removeQueue(
 /** Throws `queue-not-found`. */
 export function assertRegistered(state: StoreState, queue: string): void {
   if (state.queues.has(queue)) return;
-  throw new AgentqError("queue-not-found", `there is no queue ${JSON.stringify(queue)}`);
+  throw new AgentqError("queue-not-found", `there is no queue ${JSON.stringify(queue)}`, {
+    details: { queue },
+  });
 }
 
 /** Drops a queue's pending messages, and its claims too when asked; says how many. */

@@ -10,6 +10,7 @@ import type {
 } from "../../contract.ts";
 import { checkMessageId, checkQueueName, isQueueName, quoted } from "../../names.ts";
 import { encodeEnvelope } from "../../payload.ts";
+import { noQueue } from "../shared.ts";
 import type { RedisAddress } from "./address.ts";
 import { type Argument, type CallHead, callHead } from "./call.ts";
 import { connectRedis, type Reply } from "./connection.ts";
@@ -118,7 +119,7 @@ export async function redisBackend(address: RedisAddress): Promise<QueueBackend>
         queue,
       ]) as Reply[];
       if (removed.length === 0) {
-        throw new AgentqError("queue-not-found", `there is no queue ${quoted(queue)}`);
+        throw noQueue(queue);
       }
       return removed.map(text).sort();
     },

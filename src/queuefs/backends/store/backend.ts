@@ -214,7 +214,6 @@ async function openOrInit(root: string, create: boolean, options: StoreOptions):
     if (!create) {
       throw new AgentqError("backend-missing", `there is no store in ${root}`, {
         cause: error,
-        hint: "Create a queue there with `agentq queue create NAME`, or correct --backend.",
         details: { path: root },
       });
     }
