@@ -54,7 +54,7 @@ const BURIED = 256;
 
 /**
  * The publication of a ticket whose candidate the branch contains, where somebody pushed on top of it before it
- * was recorded: by the first two kinds of evidence of {@link alreadyPublished}, further down the branch. Null
+ * was recorded: by the first three kinds of evidence of {@link alreadyPublished}, further down the branch. Null
  * when there is none.
  */
 export async function buriedPublication(
@@ -70,6 +70,10 @@ export async function buriedPublication(
     if (published?.ticket === ticket.message.ticket && published.landed === commit) {
       return { tip: published.tip, landed: commit };
     }
+    if (commit === ticket.message.candidate) {
+      const before = await forwardedFrom(commit, held, workshop, signal);
+      return before === null ? null : { tip: before, landed: commit };
+    }
     const [first, second, ...more] = await workshop.parents(commit, signal);
     if (first !== undefined && second === ticket.message.candidate && more.length === 0) {
       const made = await workshop.mergedCommit(ticket, first, signal);
@@ -78,6 +82,18 @@ export async function buriedPublication(
     commit = first ?? null;
   }
   return null;
+}
+
+/** Where a holder that went quiet last saw the branch, which `candidate` contains; null without such a holder. */
+async function forwardedFrom(
+  candidate: Oid,
+  held: HeldLock,
+  workshop: Workshop,
+  signal: AbortSignal,
+): Promise<Oid | null> {
+  const before = held.interrupted();
+  if (before === null || before === candidate) return null;
+  return before === NO_TIP || await workshop.contains(candidate, before, signal) ? before : null;
 }
 
 /** Where the branch was before it came to the candidate of `ticket`; null where it may have been there always. */

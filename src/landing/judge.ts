@@ -42,13 +42,23 @@ export async function judge(
   });
   const progress = (text: string) => options.onProgress?.(`ticket ${number}: ${text}`);
   const given = (verdict: Verdict): Judgement => ({ kind: "verdict", verdict });
+  /** It was published, and somebody has built on that. A cancellation that came after is too late. */
+  const below = async (): Promise<Judgement | null> => {
+    const found = await buriedPublication(at, held, workshop, work.signal);
+    if (found === null) return null;
+    progress("on the branch already, below its tip: recording it");
+    return given({ kind: "recovered", ...found, by: null });
+  };
   try {
     const mergedOnto = await alreadyPublished(at, held, workshop, work.signal);
     if (mergedOnto !== null) {
       progress("already on the branch: recording it");
       return given({ kind: "recovered", tip: mergedOnto, landed: tip!, by: null });
     }
-    if (held.control().cancelled.includes(number)) return given({ kind: "cancelled" });
+    const cancelled = held.control().cancelled.includes(number);
+    const buried = cancelled ? await below() : null;
+    if (buried !== null) return buried;
+    if (cancelled) return given({ kind: "cancelled" });
 
     const deaths = held.control().deaths;
     if (deaths?.ticket === number && deaths.count >= MAX_DEATHS) {
@@ -60,13 +70,8 @@ export async function judge(
     progress("merging");
     const merge = await workshop.merge(ticket, tip, work.signal);
     if (merge.verdict === "refused") {
-      const buried = merge.reason === REASONS.nothing
-        ? await buriedPublication(at, held, workshop, work.signal)
-        : null;
-      if (buried !== null) {
-        progress("on the branch already, below its tip: recording it");
-        return given({ kind: "recovered", ...buried, by: null });
-      }
+      const buried = merge.reason === REASONS.nothing ? await below() : null;
+      if (buried !== null) return buried;
       const refusal = await namingTicket(queue, at, merge, work.signal);
       return given({ kind: "refused", refusal });
     }

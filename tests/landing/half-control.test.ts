@@ -160,26 +160,31 @@ test("a pause that comes while a landing is finished keeps the branch where it i
 });
 
 describe("a landing of which the branch alone was moved, and that others have pushed on top of", () => {
-  test("is recorded as that, and what follows lands", async () => {
-    const made = await scene();
-    const { fake, queue, submit, land } = made;
-    await submit("one");
-    assert.deepEqual(reasons(await land("zero")), ["landed"]);
-    const tip = fake.refs.get(BRANCH)!;
-    await submit("two");
-    await halfLanding(made, [BRANCH], true);
-    const moved = fake.refs.get(BRANCH)!;
-    assert.notEqual(moved, tip);
-    let top = moved;
-    for (let i = 0; i < 5; i++) top = fakeCommit(fake, [top], `by hand ${i}`);
-    fake.refs.set(BRANCH, top);
-    const { message } = (await land("second"))[0]!;
-    assert.deepEqual([message.reason, message.landed, message.tip], ["landed", moved, tip]);
-    assert.equal(fake.refs.get(BRANCH), top);
-    assert.equal((await readSnapshot(queue)).unacked, 0);
-    await submit("three");
-    assert.deepEqual(reasons(await land("third")), ["landed"]);
-  });
+  for (const cancelled of [false, true]) {
+    test(`is recorded as that, and what follows lands${cancelled ? ", though cancelled by then" : ""}`, async () => {
+      const made = await scene();
+      const { fake, queue, submit, land } = made;
+      await submit("one");
+      assert.deepEqual(reasons(await land("zero")), ["landed"]);
+      const tip = fake.refs.get(BRANCH)!;
+      await submit("two");
+      await halfLanding(made, [BRANCH], true);
+      const moved = fake.refs.get(BRANCH)!;
+      assert.notEqual(moved, tip);
+      let top = moved;
+      for (let i = 0; i < 5; i++) top = fakeCommit(fake, [top], `by hand ${i}`);
+      fake.refs.set(BRANCH, top);
+      if (cancelled) {
+        await made.run(cancelTicket(queue, await readSnapshot(queue), 1, operator(made)));
+      }
+      const { message } = (await land("second"))[0]!;
+      assert.deepEqual([message.reason, message.landed, message.tip], ["landed", moved, tip]);
+      assert.equal(fake.refs.get(BRANCH), top);
+      assert.equal((await readSnapshot(queue)).unacked, 0);
+      await submit("three");
+      assert.deepEqual(reasons(await land("third")), ["landed"]);
+    });
+  }
 
   test("a merge of the same candidate that somebody made by hand is none", async () => {
     const made = await scene();
