@@ -60,6 +60,7 @@ export async function keepForLater(
     submissions,
     again,
     signal: context.signal,
+    onNote: (text) => context.progress.line(text),
   });
   warnOfDamaged(context, submissions);
   context.progress.line(`${reason.message}`);

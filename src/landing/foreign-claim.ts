@@ -26,13 +26,22 @@ export function leaseLeft(note: Json | null, now: number): number | null {
   return COMMAND.test(owner) ? ms - Math.abs(now - wall) : null;
 }
 
-/** What has taken the record `id` of the store in `root`, and the command that gives it back. */
+/**
+ * What has taken the record `id` of the store in `root`, named by `what`, and the command that gives it back; with
+ * `details.leaseLeftMs` where it is known for how long.
+ */
 export function takenBy(
   note: Json | null,
-  id: string,
+  { id, what }: { readonly id: string; readonly what: string },
   root: string,
   now = Date.now(),
 ): AgentqError {
+  const taken = (who: string, hint: string, details: Record<string, unknown> = {}) =>
+    new AgentqError(
+      "submission-busy",
+      `${who} has taken ${what} out of this machine's submissions, and delivers nothing`,
+      { hint, details: { record: id, ...details } },
+    );
   const queue = (command: string) =>
     `agentq queue ${command} --backend ${shellWord(`store:${root}`)}`;
   const { owner } = (isLeaseNote(note) ? note : { owner: "" }) as unknown as LeaseNote;
@@ -46,6 +55,7 @@ export function takenBy(
         queue(`requeue submissions ${id} --owner ${shellWord(name)}`)
       }; or try again ` +
         `in ${seconds} s, when that lease has run out.`,
+      { leaseLeftMs: Math.max(0, left) },
     );
   }
   if (owner.startsWith("w~")) {
@@ -54,13 +64,5 @@ export function takenBy(
   return taken(
     "another program",
     `Make sure that it has ended, then run: ${queue("recover submissions --stale 0")}`,
-  );
-}
-
-function taken(who: string, hint: string): AgentqError {
-  return new AgentqError(
-    "submission-busy",
-    `${who} has taken it out of this machine's submissions, and delivers nothing`,
-    { hint },
   );
 }

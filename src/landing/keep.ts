@@ -1,12 +1,12 @@
 /** Submissions that stay on this machine for now. */
-import { PATIENCE_MS } from "./push.ts";
-import { asAsked, asksOtherwise, busy, SHARED_POLL_MS } from "./resume.ts";
+import { patientWithOthers } from "./others-delivery.ts";
+import { asAsked, asksOtherwise } from "./resume.ts";
 import type { SubmitOptions, Submitted } from "./submit.ts";
 import { isSame, newRecord, type SubmitPlace, type SubmitRequest } from "./submit-request.ts";
 import { isUnderWay, type SubmissionRecord } from "./submissions.ts";
 
 type KeepOptions =
-  & Pick<SubmitOptions, "clock" | "me" | "submissions" | "signal">
+  & Pick<SubmitOptions, "clock" | "me" | "submissions" | "signal" | "onNote">
   & { readonly again?: boolean };
 
 /**
@@ -45,10 +45,11 @@ export async function keep(
 async function keepAgain(
   request: SubmitRequest,
   record: SubmissionRecord,
-  { submissions, me, clock, again, signal }: KeepOptions,
+  options: KeepOptions,
 ): Promise<SubmissionRecord | null> {
+  const { submissions, me, clock, again } = options;
   const { candidate, submission } = record;
-  for (const began = clock.monotonic();;) {
+  for (const pause = patientWithOthers(options);;) {
     const now = isUnderWay(record)
       ? null
       : await submissions.exclusively(record, async (recorded, learn) => {
@@ -65,9 +66,6 @@ async function keepAgain(
     if (left === undefined) return null;
     if (left.ticket !== null) return again ? null : left;
     record = left;
-    if (clock.monotonic() - began > PATIENCE_MS) {
-      throw await submissions.takenAway(record) ?? busy(candidate);
-    }
-    await clock.sleep(SHARED_POLL_MS, signal);
+    await pause(record);
   }
 }

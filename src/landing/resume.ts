@@ -7,15 +7,12 @@ import type { Oid } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { readControl } from "./control.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
-import { PATIENCE_MS } from "./push.ts";
+import { patientWithOthers } from "./others-delivery.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { draftOf, isUnderWay, type SubmissionRecord } from "./submissions.ts";
 import type { SubmitOptions, Submitted } from "./submit.ts";
 import type { SubmitRequest } from "./submit-request.ts";
 import { delivering } from "./under-way.ts";
-
-/** How often to look whether another process has got the ticket. */
-export const SHARED_POLL_MS = 50;
 
 /**
  * Goes on with an earlier submission, together with another run that may be at it; null when the queue
@@ -28,8 +25,8 @@ export async function resume(
   options: SubmitOptions,
   request?: SubmitRequest,
 ): Promise<Submitted | null> {
-  const { submissions, clock, signal } = options;
-  for (const began = clock.monotonic(); record.ticket === null;) {
+  const { submissions, signal } = options;
+  for (const pause = patientWithOthers(options); record.ticket === null;) {
     const ticket = await deliver(queue, snapshot, record, options, request)
       .catch((error) => {
         throw whileRecorded(error, record);
@@ -43,10 +40,7 @@ export async function resume(
     if (now === undefined) return null;
     record = now;
     if (record.ticket !== null) break;
-    if (clock.monotonic() - began > PATIENCE_MS) {
-      throw await submissions.takenAway(record) ?? busy(candidate);
-    }
-    await clock.sleep(SHARED_POLL_MS, signal);
+    await pause(record);
   }
   // A ticket that the snapshot doesn't have may have been made since: by another run, or by the
   // delivery of what was kept offline.
@@ -76,13 +70,6 @@ export function whileRecorded(error: unknown, { submission }: SubmissionRecord):
     retryable: error.retryable,
     details: { ...error.details, submission },
   });
-}
-
-export function busy(candidate: Oid): AgentqError {
-  return new AgentqError(
-    "submission-busy",
-    `another process has been submitting ${candidate} from here for a while`,
-  );
 }
 
 /**

@@ -99,11 +99,14 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
     return null;
   }
 
-  async function takenAway(id: string): Promise<AgentqError | null> {
+  async function takenAway(
+    id: string,
+    what = `the submission ${id}`,
+  ): Promise<AgentqError | null> {
     const claimed = await store.messages({ queue: QUEUE, state: "claimed" });
     const found = claimed.find((one) => one.id === id);
     const note = found?.reference.owner ?? null;
-    return found === undefined || isDelivery(note) ? null : takenBy(note, id, store.root);
+    return found === undefined || isDelivery(note) ? null : takenBy(note, { id, what }, store.root);
   }
 
   let listed = 0;
@@ -198,7 +201,8 @@ export function onStore(store: Store, notes: TicketNotes): Submissions {
       if (receipts.length > 0) await unlessStale(store.ack(...receipts));
       notes.remove(wanted);
     },
-    takenAway: (record) => takenAway(nameOf(record)),
+    takenAway: (record) =>
+      takenAway(nameOf(record), `the submission of commit ${record.candidate}`),
     async exclusively(wanted, deliver) {
       let claim = await hold(nameOf(wanted));
       if (claim === null) return null;

@@ -86,6 +86,13 @@ scenario(
     assert.match(kept[0].error.message, /queue dequeue/);
     const drop = await runJson(agent, ["flush", "--drop", kept[0].submission], 2);
     assert.equal(drop.error.hint, kept[0].error.hint);
+    // Nobody waits for a lease that lasts longer than a submission waits.
+    for (const flags of [[], ["--offline"]]) {
+      const refused = await runJson(agent, ["submit", "--no-wait", ...flags], 2);
+      assert.equal(refused.error.code, "submission-busy");
+      assert.ok(refused.error.message.includes(kept[0].candidate), refused.error.message);
+      assert.ok(refused.error.details.leaseLeftMs > 30_000);
+    }
     // The command that it names, to the letter.
     const advised = /^Give it back: agentq (queue requeue .*); or try again in \d+ s/
       .exec(kept[0].error.hint)?.[1];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import { test } from "node:test";
+import { describe, test } from "node:test";
 import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { openOrigin } from "../../src/git/origin.ts";
 import { openRepository } from "../../src/git/repository.ts";
@@ -22,7 +22,7 @@ import {
 } from "../../src/landing/submissions.ts";
 import { isFree, nameOf, owner } from "../../src/landing/submission-record.ts";
 import { ticketNotesDirectory } from "../../src/landing/ticket-notes.ts";
-import { openStore } from "../../src/store/mod.ts";
+import { type Json, openStore } from "../../src/store/mod.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
 import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
@@ -144,8 +144,10 @@ test("a submission that another process holds is waited for, and not for ever", 
   const { record } = await keep(request, place, options);
   let slept = 0;
   let gotTicket = false;
+  const notes: string[] = [];
   const busy = {
     ...options,
+    onNote: (text: string) => notes.push(text),
     clock: {
       ...systemClock,
       monotonic: () => slept,
@@ -159,6 +161,8 @@ test("a submission that another process holds is waited for, and not for ever", 
   const again = async () => await submit(queue, await readSnapshot(queue), request, place, busy);
   await assert.rejects(again(), (error) => isAgentqError(error, "submission-busy"));
   assert.ok(slept >= 30_000);
+  assert.equal(notes.length, 1);
+  assert.match(notes[0]!, /^another process is submitting .* from here: waiting for its ticket$/);
   assert.equal(await tickets(), -1);
   slept = 0;
   gotTicket = true;
@@ -658,6 +662,97 @@ test("what a queue command took is delivered once its lease has run out", async 
   assert.equal(await submissions.takenAway(record), null, "a delivery");
   await store.renew([claim!.receipt], { ...lease, wall: Date.now() - 60_000 });
   assert.equal((await deliver(queue, now, record, options))?.message.ticket, 0);
+});
+
+describe("a submission that a queue command has taken", () => {
+  const lease = (ms: number) => ({ owner: "c~me~boot", boot: 1, wall: Date.now(), ms });
+
+  /** Recorded and taken, with a clock that only waiting moves; `onSleep` is called after each pause. */
+  async function taken(note: Json, onSleep: (waited: number, renew: Renew) => Promise<void>) {
+    const all = await setting();
+    const { submissions, request, options, queue, state } = all;
+    await submissions.record(newRecord(request, place, { submitter: "me", now: 1 }));
+    const store = await openStore(submissionsDirectory(state));
+    const [claim] = await store.claim("submissions", { owner: note });
+    const renew: Renew = async (owner) => void await store.renew([claim!.receipt], owner);
+    let waited = 0;
+    const notes: string[] = [];
+    const patient = {
+      ...options,
+      clock: {
+        ...systemClock,
+        monotonic: () => waited,
+        sleep: async (ms: number) => {
+          // The first note comes before the first pause.
+          if (waited === 0) assert.equal(notes.length, 1);
+          await onSleep(waited += ms, renew);
+        },
+      },
+      onNote: (text: string) => notes.push(text),
+    };
+    return {
+      candidate: request.candidate,
+      notes,
+      waited: () => waited,
+      ways: [
+        async () => await submit(queue, await readSnapshot(queue), request, place, patient),
+        async () => await keep(request, place, patient),
+      ],
+    };
+  }
+  type Renew = (owner: Json) => Promise<void>;
+  const busy = (candidate: string, who: string) => (error: unknown) => {
+    assert.ok(isAgentqError(error, "submission-busy"), String(error));
+    assert.ok(
+      error.message.startsWith(`${who} has taken the submission of commit ${candidate} out of`),
+    );
+    return true;
+  };
+
+  test("is refused at once where its lease lasts longer than anybody waits", async () => {
+    for (const way of [0, 1]) {
+      const { candidate, notes, ways, waited } = await taken(lease(60_000), async () => {});
+      await assert.rejects(ways[way]!(), busy(candidate, "a command (queue dequeue)"));
+      assert.equal(waited(), 0);
+      assert.deepEqual(notes, []);
+    }
+  });
+
+  test("is waited for, which is said at once, where its lease ends in time", async () => {
+    for (const way of [0, 1]) {
+      const { candidate, notes, ways, waited } = await taken(lease(20_000), async (at, renew) => {
+        if (at === 5000) await renew({ ...lease(20_000), wall: Date.now() - 20_000 });
+      });
+      const { record, fresh } = await ways[way]!();
+      assert.deepEqual([record.candidate, fresh, waited()], [candidate, false, 5000]);
+      assert.match(
+        notes[0]!,
+        new RegExp(`${candidate} .*; waiting until its lease runs out, in \\d+ s$`),
+      );
+      assert.equal(notes.length, 1);
+    }
+  });
+
+  test("is waited for, which is said once, where nobody knows for how long it is taken", async () => {
+    for (const way of [0, 1]) {
+      const worker = { ...lease(300_000), owner: "w~1~2~3~4~5" };
+      const { candidate, notes, ways, waited } = await taken(worker, async () => {});
+      await assert.rejects(ways[way]!(), busy(candidate, "a worker"));
+      assert.ok(waited() >= 30_000);
+      assert.deepEqual(notes.map((note) => note.replace(/^.*; /, "")), [
+        "waiting 30 s for it to come back",
+      ]);
+      assert.ok(notes[0]!.includes(candidate));
+    }
+  });
+
+  test("while it is waited for is refused once a command has it for longer", async () => {
+    const { candidate, ways, waited } = await taken(lease(10_000), async (at, renew) => {
+      if (at === 2000) await renew(lease(60_000));
+    });
+    await assert.rejects(ways[0]!(), busy(candidate, "a command (queue dequeue)"));
+    assert.equal(waited(), 2000);
+  });
 });
 
 test("kept while the origin's HEAD isn't known, a commit that was recorded for it is the same submission", async () => {
