@@ -278,6 +278,17 @@ describe("a Redis key space of OpenViking", () => {
       backend.enqueue("q", [{ id: "one", data: bytes("new") }]),
       (error: { code?: string }) => error.code === "already-exists",
     );
+    // Nor is a dead letter of its id put beside it.
+    await backend.enqueue("q", [{ id: "four", data: bytes("old") }]);
+    const [four] = await backend.dequeue("q", take);
+    await backend.fail("q", [{ id: four!.id, lease: four!.lease }], "no");
+    other.enqueue(server, "q", "four", "new");
+    assert.equal(other.dequeue(server, "q", "alive"), "four");
+    await assert.rejects(backend.failed.retry("q", ["four"]), {
+      code: "already-exists",
+      message: /being processed in "q"/,
+    });
+    assert.equal((await backend.failed.list("q")).length, 1);
     await backend.close();
     await server.kill();
   });
