@@ -1,9 +1,19 @@
 /** `agentq land`: land what is queued, then stop, or keep going with --watch. */
 import { documentOfResult } from "../../src/landing/documents.ts";
+import { readControl } from "../../src/landing/control.ts";
+import { anchorOf, isRewound, lastLanded } from "../../src/landing/decide.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
+import { branchRewound } from "../../src/landing/rewound.ts";
+import { readSnapshot } from "../../src/landing/snapshot.ts";
 import type { Context } from "../context.ts";
 import { deliverKept } from "../deliver.ts";
-import { dutyOf, openSession, submissionsOrNull } from "../landing.ts";
+import {
+  dutyOf,
+  type LandingSession,
+  openSession,
+  reaches,
+  submissionsOrNull,
+} from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
 import type { Flags } from "../spec.ts";
 
@@ -13,6 +23,7 @@ export async function run(
   flags: Flags,
 ): Promise<number> {
   const session = await openSession(context);
+  if (session.snapshot.unacked === 0) await assertNotRewound(context, session);
   if (session.snapshot.tip === null && session.snapshot.unacked === 0) {
     const branch = JSON.stringify(session.queue.names.branchName);
     context.progress.line(`the origin has no branch ${branch} yet, and nothing is queued for it`);
@@ -44,5 +55,26 @@ export async function run(
       return 3;
     default:
       return 0;
+  }
+}
+
+/** A lander that has nothing to do finds it too. @throws `branch-rewound` */
+async function assertNotRewound(
+  context: Context,
+  { queue, snapshot, origin }: LandingSession,
+): Promise<void> {
+  const { signal } = context;
+  const contains = (commit: string, ancestor: string) => reaches(context, origin, commit, ancestor);
+  for (let looks = 1;; looks++) {
+    const landed = await lastLanded(queue.chains, snapshot.done, signal);
+    if (landed === null || landed === snapshot.tip) return;
+    const control = await readControl(queue, snapshot.lock, signal);
+    if (!await isRewound(snapshot, control, landed, contains)) return;
+    if (looks > 1) {
+      const anchor = anchorOf(snapshot, control, landed)!;
+      throw branchRewound(queue, snapshot, { anchor, landed });
+    }
+    // Refs are advertised one after another: a landing in between looks the same.
+    snapshot = await readSnapshot(queue, signal);
   }
 }

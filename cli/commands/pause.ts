@@ -21,7 +21,7 @@ export async function run(
   const branch = queue.names.branchName;
   context.print(
     { schema: "agentq.control/1", branch, paused, acceptedTip: null },
-    () => `landing on ${branch} is paused; go on with agentq resume`,
+    () => `landing on ${branch} is paused; go on with agentq resume${queue.options ?? ""}`,
   );
   return 0;
 }

@@ -58,7 +58,7 @@ export async function run(
   if (warnings.length > 0) document.warnings = warnings;
   // That a process lives isn't written anywhere.
   if (document.submissions.some(({ state }) => state === "sending")) repeatable = false;
-  context.print(document, () => describeStatus(document));
+  context.print(document, () => describeStatus(document, queue.options));
   kept?.save();
   if (repeatable) context.keepAnswer(() => inputsOf(context, session));
   return 0;

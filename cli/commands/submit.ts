@@ -6,7 +6,11 @@ import type { Repository } from "../../src/git/repository.ts";
 import { resolveCommit } from "../../src/git/revision.ts";
 import { uncommittedChanges } from "../../src/git/status.ts";
 import { numberOf, type ResultEntry } from "../../src/landing/chain.ts";
-import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
+import {
+  documentOfCancelled,
+  documentOfQueued,
+  documentOfResult,
+} from "../../src/landing/documents.ts";
 import { participantId } from "../../src/landing/participant.ts";
 import type { ResultDocument } from "../../src/landing/schemas.ts";
 import { staysAsItIs } from "../../src/landing/resume.ts";
@@ -21,6 +25,7 @@ import {
 import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetKnown, forgetToldOf } from "../deliver.ts";
+import { isToBeCancelled } from "../cancelled.ts";
 import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
 import { isAnswerWhole } from "../output/write.ts";
@@ -76,6 +81,9 @@ export async function run(
         throw whileQueued(error, ticket.number);
       });
     if (typeof document === "string") {
+      if (await isToBeCancelled(context, session.queue, ticket.number)) {
+        return answer(context, documentOfCancelled(ticket.record, ticket.number), ticket.warnings);
+      }
       return queued(context, ticket.record, ticket.number, 3, document, ticket.warnings);
     }
     const again = attempt < Number(flags.attempts) &&

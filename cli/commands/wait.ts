@@ -1,6 +1,10 @@
 /** `agentq wait TICKET`: wait for one ticket, landing meanwhile. */
 import { numberOf } from "../../src/landing/chain.ts";
-import { documentOfQueued, documentOfResult } from "../../src/landing/documents.ts";
+import {
+  documentOfCancelled,
+  documentOfQueued,
+  documentOfResult,
+} from "../../src/landing/documents.ts";
 import { anothersTicket, waitForTicket } from "../../src/landing/wait-for-ticket.ts";
 import type { EntryCache } from "../../src/landing/entry-cache.ts";
 import { ticketOf } from "../../src/landing/resume.ts";
@@ -20,6 +24,7 @@ import {
 } from "../landing.ts";
 import { goOnBy } from "../go-on.ts";
 import { describeResult } from "../output/landing.ts";
+import { isToBeCancelled } from "../cancelled.ts";
 import type { Flags } from "../spec.ts";
 
 export async function run(
@@ -46,9 +51,12 @@ export async function run(
     const entry = await queue.chains.find("queue", snapshot.queue!, ticket, context.signal);
     const { candidate, agentq } = entry.message;
     const what = { candidate, drops: agentq?.drops ?? [] };
-    const document = documentOfQueued(what, ticket, "still queued", waits);
+    const cancelled = await isToBeCancelled(context, queue, ticket);
+    const document = cancelled
+      ? documentOfCancelled(what, ticket)
+      : documentOfQueued(what, ticket, "still queued", waits);
     context.print(document, () => describeResult(document));
-    return 3;
+    return cancelled ? 1 : 3;
   }
   const told = submissions ? await ownOf(context, session, submissions, snapshot, ticket) : [];
   const document = documentOfResult(result);
@@ -83,6 +91,6 @@ async function ownOf(
   for (const record of records) {
     if (await ticketOf(queue, head, record, ticket, context.signal) !== null) known.push(record);
   }
-  if (known.length === 0) throw anothersTicket(ticket, records[0]!.candidate);
+  if (known.length === 0) throw anothersTicket(queue, ticket, records[0]!.candidate);
   return known;
 }

@@ -40,7 +40,8 @@ export function describeLine(result: ResultDocument): string {
   return `${result.ticket}\t${short(result.candidate)}\t${what}`;
 }
 
-export function describeStatus(status: StatusDocument): string {
+/** @param at what commands in advice need to find the same queue; `now` in wall time, milliseconds */
+export function describeStatus(status: StatusDocument, at = "", now = Date.now()): string {
   const lines = [
     `${status.url} ${status.branch}: ${
       status.complete ? "nothing queued" : `${status.unacked} queued, next is ticket ${status.next}`
@@ -62,19 +63,19 @@ export function describeStatus(status: StatusDocument): string {
         } so far, ` +
           `and what is behind it waits: ${why.replace(/\s+/g, " ")}`,
       ),
-      `  agentq cancel ${ticket} takes it out, should the origin never take it`,
+      `  agentq cancel ${ticket}${at} takes it out, should the origin never take it`,
     );
   }
   if (status.rewound) {
     lines.push(
       status.snapshot.tip === null
         ? "the branch is gone, and with it what the queue landed: nothing lands until it is restored (agentq doctor " +
-          "says how), or pushed anew at any commit and that accepted: agentq resume --accept-tip OID"
+          `says how), or pushed anew at any commit and that accepted: agentq resume --accept-tip OID${at}`
         : "the branch no longer contains what the queue landed: nothing lands until " +
-          `agentq resume --accept-tip ${status.snapshot.tip}, or the branch is restored (agentq doctor says how)`,
+          `agentq resume --accept-tip ${status.snapshot.tip}${at}, or the branch is restored (agentq doctor says how)`,
     );
   }
-  if (status.lock?.holder) lines.push(`landing: ${escapeLine(status.lock.holder)}`);
+  if (status.lock?.holder) lines.push(...describeHolder(status.lock.holder, status.lock.at, now));
   for (const ticket of status.tickets) {
     const title = ticket.title ? ` ${ticket.title.replace(/\s+/g, " ")}` : "";
     const who = escapeLine(ticket.submitter + title);
@@ -85,6 +86,21 @@ export function describeStatus(status: StatusDocument): string {
   }
   if (status.submissions.length > 0) lines.push(describeSubmissions(status.submissions));
   return lines.join("\n");
+}
+
+/** A holder renews the lock every third of its `--lease-ttl`, 40 s unless it was told otherwise. */
+const QUIET_MS = 60_000;
+
+/** Clocks of other machines may be off: what they say is for people to weigh. */
+function describeHolder(holder: string, at: number, now: number): string[] {
+  const line = `landing: ${escapeLine(holder)}`;
+  const quiet = now - at;
+  if (!(quiet >= 1000)) return [line];
+  const seconds = Math.floor(quiet / 1000);
+  const said = `${line} (last heard of ${seconds} s ago, by its clock)`;
+  return quiet < QUIET_MS
+    ? [said]
+    : [said, "  it may be gone: a submit, wait or land takes over after its own --lease-ttl"];
 }
 
 /** States that say more in other words. */

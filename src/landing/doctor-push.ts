@@ -33,7 +33,11 @@ export async function pushCheck(
   try {
     for (let pushes = 1;; pushes++) {
       if (holderOf(snapshot.lock) !== null) {
-        return check("push", "skip", `not tried: ${holderOf(snapshot.lock)} is landing now`);
+        return check(
+          "push",
+          "skip",
+          `not tried: ${holderOf(snapshot.lock)} is landing now, or has gone quiet`,
+        );
       }
       const old = snapshot.lockHead;
       const control = await readControl(queue, snapshot.lock, options.signal);

@@ -112,7 +112,7 @@ async function queueCheck(queue: Queue, snapshot: Snapshot, signal?: AbortSignal
         "queue",
         "warn",
         `paused by ${control.paused.by}${why}`,
-        "Run agentq resume when the reason is gone.",
+        `Run agentq resume${queue.options ?? ""} when the reason is gone.`,
       );
     }
     return check("queue", "ok", `${snapshot.unacked} waiting, the next ticket is ${snapshot.next}`);

@@ -3,7 +3,7 @@ import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry, type TicketEntry } from "./chain.ts";
 import type { Control } from "./control.ts";
 import { holderOf } from "./held-lock.ts";
-import { tipOfResult } from "./result.ts";
+import { REASONS, tipOfResult } from "./result.ts";
 import type { ResultDocument, ShowDocument } from "./schemas.ts";
 import type { Snapshot } from "./snapshot.ts";
 
@@ -46,6 +46,17 @@ export function documentOfQueued(
     report,
     lander: null,
     drops: [...drops],
+  };
+}
+
+/** A ticket that is cancelled and has no result yet: what its result will say. */
+export function documentOfCancelled(
+  what: { readonly candidate: Oid; readonly drops: readonly string[] },
+  ticket: number,
+): ResultDocument {
+  return {
+    ...documentOfQueued(what, ticket, REASONS.cancelled, "Cancelled; it is recorded in its turn."),
+    outcome: "refused",
   };
 }
 

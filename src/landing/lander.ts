@@ -11,6 +11,7 @@
  * Nothing is remembered across a turn but the last verdict, which counts only for the very same ticket
  * on the very same tip: whatever happened to a push, reading the refs again and deciding anew is right.
  */
+import type { AgentqError } from "../errors.ts";
 import { throwIfAborted } from "../platform/clock.ts";
 import type { Oid } from "../git/types.ts";
 import type { Control } from "./control.ts";
@@ -21,7 +22,7 @@ import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { NO_TIP } from "./messages.ts";
 import { halfPassedOver, onRefusal } from "./pass-over.ts";
-import { type Judged, publish, rollForward } from "./publish.ts";
+import { type Judged, publish, type Published, rollForward } from "./publish.ts";
 import { createRetry, type PushedNot } from "./push.ts";
 import type { Verdict } from "./result.ts";
 import { branchRewound } from "./rewound.ts";
@@ -48,6 +49,8 @@ export async function landTickets(
     onFault: (fault) => options.onProgress?.(`${fault.message.replace(/\.$/, "")}; trying again`),
   });
   let judged = null as OnTip | null;
+  /** The last ticket that the origin refused to have published in this run. */
+  let refusedHere = null as { readonly ticket: Oid; readonly error: AgentqError } | null;
   let landedHere = 0;
   const counting: LanderOptions = {
     ...options,
@@ -115,17 +118,22 @@ export async function landTickets(
       line = [judged];
     }
     const asked = clock.monotonic();
-    const published = await publish(queue, held, {
-      snapshot,
-      line,
-      lastLanded: landed,
-      options: counting,
-    });
+    // Once a run: a branch that moves all the time must not have the origin refuse the same thing all the time.
+    const known =
+      line.at(-1)!.verdict.kind === "landed" && refusedHere?.ticket === line[0]!.ticket.oid
+        ? refusedHere
+        : null;
+    const published: Published = known
+      ? { status: "refused", error: known.error }
+      : await publish(queue, held, { snapshot, line, lastLanded: landed, options: counting });
+    if (published.status === "refused") {
+      refusedHere = { ticket: judged!.ticket.oid, error: published.error };
+    }
     const outcome = published.status === "refused"
       ? await onRefusal(
         queue,
         held,
-        { snapshot, landed, judged: judged!, error: published.error },
+        { snapshot, landed, judged: judged!, error: published.error, counted: known !== null },
         counting,
       )
       : published;

@@ -42,6 +42,8 @@ export interface RefusedTicket {
   readonly landed: Oid | null;
   readonly judged: Judged;
   readonly error: AgentqError;
+  /** It was refused in this run before, on another tip: counted then, and not tried again by itself. */
+  readonly counted: boolean;
 }
 
 /**
@@ -54,10 +56,10 @@ export async function onRefusal(
   refused: RefusedTicket,
   options: LanderOptions,
 ): Promise<Exclude<Published, Refused>> {
-  const { snapshot, judged, error } = refused;
+  const { snapshot, judged, error, counted } = refused;
   const ticket = judged.ticket.message.ticket;
   const before = held.control().refusals;
-  const count = (before?.ticket === ticket ? before.count : 0) + 1;
+  const count = (before?.ticket === ticket ? before.count : 0) + (counted ? 0 : 1);
   const why = error.message.slice(0, MAX_WHY);
   held.setControl({ ...held.control(), refusals: { ticket, count, why } });
   if (count >= options.attempts && snapshot.unacked > 1) {
@@ -67,7 +69,8 @@ export async function onRefusal(
     const outcome = await passOver(queue, held, refused, options);
     if (outcome.status !== "refused") return outcome;
   }
-  throw stuck(ticket, count, snapshot.unacked - 1, options.attempts, error);
+  const { attempts } = options;
+  throw stuck(queue, { ticket, count, behind: snapshot.unacked - 1, attempts, error });
 }
 
 async function passOver(
@@ -166,13 +169,14 @@ export async function halfPassedOver(
   return [...line, { ticket, startedAt, verdict }];
 }
 
-function stuck(
-  ticket: number,
-  count: number,
-  behind: number,
-  attempts: number,
-  error: AgentqError,
-): AgentqError {
+function stuck(queue: Queue, refusal: {
+  readonly ticket: number;
+  readonly count: number;
+  readonly behind: number;
+  readonly attempts: number;
+  readonly error: AgentqError;
+}): AgentqError {
+  const { ticket, count, behind, attempts, error } = refusal;
   const waits = behind === 0 ? "" : `, and ${behind} behind it ${behind === 1 ? "waits" : "wait"}`;
   const tried = count >= attempts
     ? behind === 0
@@ -187,7 +191,7 @@ function stuck(
     {
       cause: error,
       hint: `It stays queued${waits}, until a lander comes whose push the origin takes. ${tried} ` +
-        `The origin's words say why; agentq cancel ${ticket} takes it out.`,
+        `The origin's words say why; agentq cancel ${ticket}${queue.options ?? ""} takes it out.`,
       details: { ...error.details, refused: { ticket, count, behind } },
     },
   );

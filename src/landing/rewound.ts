@@ -17,6 +17,7 @@ export function branchRewound(queue: Queue, snapshot: Snapshot, lacking: Lacking
   const branch = JSON.stringify(queue.names.branchName);
   const what = anchor === landed ? "which the queue landed" : "which was accepted as its tip";
   const restore = restoring(queue, snapshot, lacking);
+  const accept = (oid: string) => `agentq resume --accept-tip ${oid}${queue.options ?? ""}`;
   return new AgentqError(
     "branch-rewound",
     tip === null
@@ -25,8 +26,8 @@ export function branchRewound(queue: Queue, snapshot: Snapshot, lacking: Lacking
     {
       hint: tip === null
         ? `Restore the branch, in any clone: ${restore}. If it was deleted on purpose, push it anew at any commit, ` +
-          "then go on from that one: agentq resume --accept-tip OID. Until then nothing lands."
-        : `If that was meant, go on with: agentq resume --accept-tip ${tip}; ` +
+          `then go on from that one: ${accept("OID")}. Until then nothing lands.`
+        : `If that was meant, go on with: ${accept(tip)}; ` +
           `else restore the branch, in any clone: ${restore}. Until then nothing lands.`,
       details: { branch: queue.names.branchName, tip, landed: anchor },
     },

@@ -4,6 +4,7 @@
  */
 import { AgentqError } from "../errors.ts";
 import type { Oid, Origin } from "../git/types.ts";
+import { shellWord } from "../store/shell-word.ts";
 import {
   type ChainReader,
   createChainReader,
@@ -23,7 +24,12 @@ export interface Queue {
   readonly chains: ChainReader;
   /** What whoever runs this calls the origin, for commands in hints: a remote's name, or its url without secrets. */
   readonly remote?: string;
+  /** What an agentq command in a hint needs to find this queue and no other: `--branch` and `--namespace`, or "". */
+  readonly options?: string;
 }
+
+/** Where queues are unless somebody says otherwise. */
+const NAMESPACE = "refs/weave";
 
 export interface Snapshot {
   /** Where the branch is; null when it doesn't exist (yet). */
@@ -71,7 +77,16 @@ export async function openQueue(
       continue;
     }
     const { remote } = options;
-    const queue = { origin, names, chains, ...(remote !== undefined && { remote }) };
+    const queue: Queue = {
+      origin,
+      names,
+      chains,
+      options: [
+        ...(options.branch !== null && branch !== head ? ["--branch", shellWord(branch)] : []),
+        ...(namespace === NAMESPACE ? [] : ["--namespace", shellWord(namespace)]),
+      ].map((word) => ` ${word}`).join(""),
+      ...(remote !== undefined && { remote }),
+    };
     const snapshot = await interpretOrReread(queue, advertised.refs, signal);
     if (snapshot.tip === null && branch.startsWith("-")) {
       // Git makes no such branch, so neither do we; more likely a flag went astray.

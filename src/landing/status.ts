@@ -86,8 +86,13 @@ export async function statusOf(
   };
 }
 
-function refusedOf({ refusals }: Control, { next, unacked }: Snapshot): StatusDocument["refused"] {
+function refusedOf(
+  { refusals, cancelled }: Control,
+  { next, unacked }: Snapshot,
+): StatusDocument["refused"] {
   if (refusals === null || unacked === 0 || refusals.ticket !== next) return null;
+  // Whoever lands next records the cancellation: nothing waits for the origin any more.
+  if (cancelled.includes(next)) return null;
   const { ticket, count, why } = refusals;
   return { ticket, count, why };
 }

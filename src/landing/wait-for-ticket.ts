@@ -2,6 +2,7 @@
 import { AgentqError } from "../errors.ts";
 import type { Oid } from "../git/types.ts";
 import { numberOf, type ResultEntry } from "./chain.ts";
+import { readControl } from "./control.ts";
 import { createWatcher, type DutyOptions, isProgress, isUnfinished } from "./duty.ts";
 import { createPatience, createPoller, isOfConnection } from "./patience.ts";
 import { type Queue, readSnapshot, type Snapshot, unknownTicket } from "./snapshot.ts";
@@ -96,7 +97,10 @@ export async function waitForTicket(
         candidate ??= (await queue.chains.find("queue", snapshot.queue!, ticket, options.signal))
           .message.candidate as Oid;
         const turn = await watcher.turn(snapshot, { until: ticket });
-        say(turn, snapshot, ticket);
+        const { cancelled } = await readControl(queue, snapshot.lock, signal);
+        if (cancelled.includes(ticket)) {
+          bounded.onProgress?.(`ticket ${ticket} is cancelled: it gets that result in its turn`);
+        } else say(turn, snapshot, ticket);
         if (isProgress(turn)) fresh = await readSnapshot(queue, signal);
         landing.good();
       } catch (error) {
@@ -125,7 +129,8 @@ function lostTicket(ticket: number, gone = false): AgentqError {
 }
 
 /** By this machine's record it was that of `candidate`, and its number has become another's: the origin was put back. */
-export function anothersTicket(ticket: number, candidate: Oid): AgentqError {
+export function anothersTicket(queue: Queue, ticket: number, candidate: Oid): AgentqError {
+  const at = queue.options ?? "";
   return new AgentqError(
     "ticket-unknown",
     `ticket ${ticket} is another's: ${
@@ -134,7 +139,7 @@ export function anothersTicket(ticket: number, candidate: Oid): AgentqError {
       "is not in the queue any more",
     {
       hint:
-        `Submit ${candidate} again (agentq submit --candidate ${candidate}). agentq show ${ticket} prints the other's.`,
+        `Submit ${candidate} again (agentq submit --candidate ${candidate}${at}). agentq show ${ticket}${at} prints the other's.`,
       details: { ticket, candidate, lost: true },
     },
   );

@@ -1,5 +1,7 @@
 /** Cancel, pause and resume against landings in flight: what was cancelled never lands afterwards. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { git } from "../helpers/git.ts";
 import {
   type Agent,
   agentCommit,
@@ -21,7 +23,7 @@ import {
   tipOf,
   verifyCommand,
 } from "./harness/origin.ts";
-import { scenario } from "./harness/scenario.ts";
+import { scenario, until } from "./harness/scenario.ts";
 import { type MakeOrigin, overBoth } from "./harness/transports.ts";
 
 /** The steps of a landing at which it can be held from outside. */
@@ -93,6 +95,61 @@ for (const step of STEPS) {
     checkLaws(origin);
   });
 }
+
+scenario("who waits for a ticket that is cancelled is told so, though nothing moves", async () => {
+  const origin = makeOrigin();
+  const [a, other] = [makeAgent(origin), makeAgent(origin)];
+  agentCommit(a, { "a.txt": "a\n" });
+  await run(other, ["pause"]);
+  const waiting = start(a, ["submit", "--json", "--wait-timeout", "3"]);
+  await until("the wait", () => waiting.stderr().includes("paused"));
+  assert.equal((await run(other, ["cancel", "0"])).status, 0);
+  const { status, json, stderr } = await waiting.done;
+  assert.deepEqual([status, json.outcome, json.reason], [1, "refused", "cancelled"]);
+  assert.match(stderr, /ticket 0 is cancelled: it gets that result in its turn/);
+  const waited = await runJson(other, ["wait", "0", "--wait-timeout", "1"], 1);
+  assert.deepEqual([waited.outcome, waited.reason], ["refused", "cancelled"]);
+  await run(other, ["resume"]);
+  assert.equal((await runJson(other, ["wait", "0"], 1)).reason, "cancelled");
+  checkLaws(origin);
+});
+
+scenario("the advised commands are for the queue that they are about", async () => {
+  const origin = makeOrigin();
+  git(origin.dir, "branch", "feat/it's", "main");
+  const a = makeAgent(origin);
+  agentCommit(a, { "a.txt": "a\n" });
+  await runJson(a, ["submit", "--no-wait"]);
+  await run(a, ["pause"]);
+  const there = ["--branch", "feat/it's", "--namespace", "refs/weave/x"];
+  await runJson(a, ["submit", "--no-wait", ...there]);
+  const said = (await run(a, ["pause", ...there])).stdout;
+  const [, command] = /go on with agentq (.*)\n/.exec(said)!;
+  // As a shell takes it apart.
+  const words = execFileSync("sh", ["-c", `printf '%s\\n' ${command}`], { encoding: "utf8" });
+  assert.equal((await run(a, words.trim().split("\n"))).status, 0);
+  assert.equal((await runJson(a, ["status", ...there])).paused, null);
+  assert.notEqual((await runJson(a, ["status"])).paused, null);
+  assert.match((await run(a, ["pause"])).stdout, /go on with agentq resume\n/);
+});
+
+scenario(
+  "land finds that the branch lost what was landed, also when nothing is queued",
+  async () => {
+    const origin = makeOrigin();
+    const a = makeAgent(origin);
+    const before = tipOf(origin);
+    agentCommit(a, { "a.txt": "a\n" });
+    await runJson(a, ["submit"]);
+    assert.equal((await run(a, ["land"])).status, 0);
+    for (const to of [before, null]) {
+      if (to === null) git(origin.dir, "update-ref", "-d", "refs/heads/main");
+      else git(origin.dir, "update-ref", "refs/heads/main", to);
+      const { status, json } = await run(a, ["land", "--json"]);
+      assert.deepEqual([status, json.error.code], [2, "branch-rewound"]);
+    }
+  },
+);
 
 scenario("cancel a queued ticket that nobody is landing, and one of several", async () => {
   const origin = makeOrigin();

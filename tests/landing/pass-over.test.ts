@@ -5,11 +5,12 @@ import { AgentqError, isAgentqError } from "../../src/errors.ts";
 import { isAncestor } from "../../src/git/history.ts";
 import type { ObjectReader, Oid, RefUpdate } from "../../src/git/types.ts";
 import { type Control, readControl } from "../../src/landing/control.ts";
-import { pauseQueue } from "../../src/landing/operator.ts";
+import { cancelTicket, pauseQueue } from "../../src/landing/operator.ts";
 import { landQueue } from "../../src/landing/land-queue.ts";
 import { createRetry, PATIENCE_MS, type PushedNot, pushOnce } from "../../src/landing/push.ts";
 import { readSnapshot } from "../../src/landing/snapshot.ts";
-import type { PushFault } from "./fake-origin.ts";
+import { statusOf } from "../../src/landing/status.ts";
+import { fakeCommit, type PushFault } from "./fake-origin.ts";
 import { BRANCH, DONE, LOCK, reasons, type Scene, scene } from "./scene.ts";
 
 const controlOf = async ({ queue }: Scene): Promise<Control> =>
@@ -100,6 +101,51 @@ describe("a ticket that the origin never takes", () => {
     const at = moves.indexOf(BRANCH);
     assert.deepEqual(moves.slice(at, at + 3), [BRANCH, DONE, LOCK], "one push for both");
     assert.equal(isAncestor(fake.reader(), bad, fake.refs.get(BRANCH)!), false);
+  });
+
+  test("is tried once a run, though the branch moves all the time", async () => {
+    const made = await scene();
+    const { submit, land, fake } = made;
+    const bad = await submit("bad");
+    await submit("good");
+    contentHook(made, [bad]);
+    for (const who of ["a", "b"]) await assert.rejects(land(who));
+    const { push } = fake.interference;
+    let tried = 0;
+    fake.interference.push = (updates, who, objects) => {
+      const fault = push!(updates, who, objects);
+      if (typeof fault === "object" && "refuse" in fault) tried++;
+      return fault;
+    };
+    let moves = 0;
+    const results = await land("c", {
+      step: async () => {
+        if (moves++ >= 10) return;
+        fake.refs.set(BRANCH, fakeCommit(fake, [fake.refs.get(BRANCH)!], `outside ${moves}`));
+      },
+    });
+    assert.deepEqual(reasons(results), ["land failed", "landed"]);
+    assert.ok(moves > 10);
+    // Once when its turn came, and once more right before it is passed over.
+    assert.equal(tried, 2);
+  });
+
+  test("status says no more that the origin refuses it once it is cancelled", async () => {
+    const made = await scene();
+    const { submit, land, queue, run, world } = made;
+    contentHook(made, [await submit("bad")]);
+    await assert.rejects(land("a"), isRefused(0, 1));
+    const refused = async () =>
+      (await statusOf(queue, await readSnapshot(queue), {
+        remote: "origin",
+        limit: 10,
+        submissions: [],
+        contains: async () => true,
+      })).refused;
+    assert.equal((await refused())?.count, 1);
+    const by = { clock: world.clock("op"), by: "op" };
+    await run(cancelTicket(queue, await readSnapshot(queue), 0, by));
+    assert.equal(await refused(), null);
   });
 
   test("alone stays, and goes when something is behind it", async () => {
