@@ -23,5 +23,7 @@ export function around(changes: readonly Change[], from: number, to: number): re
 }
 
 /** The changes of the base within a hunk or next to it. */
-export const aroundHunk = (changes: readonly Change[], { base, baseCount }: Hunk) =>
-  around(changes, base, base + baseCount);
+export const aroundHunk = (
+  changes: readonly Change[],
+  { base, baseCount }: Pick<Hunk, "base" | "baseCount">,
+) => around(changes, base, base + baseCount);

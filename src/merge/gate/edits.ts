@@ -6,7 +6,8 @@
  *    the result has the other side's version (or the old one) as it is
  *      the side changed numbers, and the old ones are gone ────────────▶ answered
  *      the other side did the same, or that and more ──────────────────▶ answered
- *      words that the side put into it stand somewhere in the result ──▶ kept
+ *      words that the side put into it stand somewhere in the result,
+ *        more often than lines that need them there account for ───────▶ kept
  *      else: words, an operator, or an order that is as it was ────────▶ undone
  *    the result has neither: it was edited by hand ────────────────────▶ not judged here
  * ```
@@ -15,6 +16,7 @@ import { around, aroundHunk } from "./around.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { type BesideLines, linesBeside } from "./beside.ts";
+import { keptBeside } from "./kept.ts";
 import { type FormattedLines, formattedLines } from "./formatted.ts";
 import { isNumberAnswered } from "./numbers.ts";
 import { isBackAgain, isEnough } from "./tally.ts";
@@ -63,7 +65,7 @@ export function undoneEditsOf(layout: Layout, hunk: Hunk): LostHunk[] {
       !keys.other.subarray(hunk.ours, hunk.ours + hunk.oursCount).includes(keys.side[line]!);
     if (!isBack && instead.has(old)) continue;
     const texts = [was, now, mine] as const;
-    if (!isUndone(layout, hunk, texts, beside, { isBack, isEven })) continue;
+    if (!isUndone(layout, hunk, texts, beside, { line, isBack, isEven })) continue;
     undone.push({
       first: line + 1,
       last: line + 1,
@@ -81,7 +83,11 @@ function isUndone(
   hunk: Hunk,
   [old, stands, own]: readonly [Uint8Array, Uint8Array, Uint8Array],
   beside: BesideLines,
-  { isBack, isEven }: { readonly isBack: boolean; readonly isEven: boolean },
+  { line, isBack, isEven }: {
+    readonly line: number;
+    readonly isBack: boolean;
+    readonly isEven: boolean;
+  },
 ): boolean {
   if (isNumberAnswered(old, own, stands)) return false;
   const merge = mergeTokens(old, stands, own);
@@ -92,11 +98,16 @@ function isUndone(
   ];
   const alone = { put: new Map() as Counts, removed: new Map() as Counts };
   const both = new Map() as Counts;
+  /** What the side has in the place of a word that is gone from there, and that the other side did away with too. */
+  let renamed = true;
   let signs = false;
   let order = false;
   for (const part of merge.hunks) {
     if (part.take !== "theirs" && part.take !== "conflict") continue;
     const { put, removed } = partOf(merge, part);
+    const gone = removed.filter(isWord);
+    renamed &&= !put.some(isWord) || gone.length > 0 &&
+        gone.every((word) => !after.has(word) && !merge.other.includes(word));
     for (const token of put) {
       if (!isWord(token)) signs ||= isOperator(merge, part, token);
       else if (countOf(after, token) <= countOf(before, token)) order = true;
@@ -121,10 +132,9 @@ function isUndone(
       if (stray(word) || countOf(words.result, word) > without) return false;
     }
     // Of words that both replaced, either's may go, as long as one of the side's is somewhere.
-    for (const word of both.keys()) {
-      if (stray(word) || words.result.has(word)) return false;
-    }
-    return true;
+    const kept = keptBeside(layout, line, wordCounts(old), wordCounts(stands));
+    if (kept.has([...both.keys()], renamed)) return false;
+    return alone.put.size > 0 || !kept.isReplaced([...both.keys()]);
   }
   if (isBack && isEven && order && !isOrdered(merge)) return true;
   return alone.removed.size > 0 ||

@@ -16,7 +16,7 @@ export function pairsIn(
   base: Lines,
   text: Lines,
   changes: readonly Change[],
-  hunk: Hunk,
+  hunk: Pick<Hunk, "base" | "baseCount">,
 ): Map<number, number> {
   const end = hunk.base + hunk.baseCount;
   const pairs = new Map<number, number>();
