@@ -8,6 +8,7 @@
  *  a line of the side's text
  *    stands in the result, wherever, or broken into other lines ───▶ all its words
  *    became another line there (of the other side's, or anyone's) ─▶ the words that both have
+ *    was adapted to what the other side put into the line ─────────▶ none: `opts.timeout`, for `timeout`
  *    is gone ──────────────────────────────────────────────────────▶ none
  * ```
  */
@@ -34,6 +35,7 @@ const COMPARISONS = 200_000;
 /** A line of the side's that became one that nobody had: the words that went, and those that are there. */
 interface FreshLine {
   readonly line: number;
+  readonly own: KnownCounts;
   readonly words: KnownCounts;
   readonly fresh: KnownCounts;
 }
@@ -43,8 +45,10 @@ interface Gone {
   readonly lines: ReadonlyMap<number, KnownCounts>;
   /** Of all lines. */
   readonly words: KnownCounts;
-  /** By each word that went. */
+  /** By each of the side's words. */
   readonly fresh: ReadonlyMap<string, readonly FreshLine[]>;
+  /** Words of the other side's lines that don't stand in the result. */
+  readonly others: ReadonlySet<string>;
   left: number;
 }
 
@@ -61,10 +65,23 @@ export function keptBeside(
   const gone = goneOf(layout);
   const own = wordCounts(slice(layout.side, line, 1));
   const ownGone: KnownCounts = gone.lines.get(line) ?? new Map();
+  /** New words of the line that stands, which the other side has in no line that became another. */
+  const another = [...now.keys()].filter((word) => !was.has(word) && !gone.others.has(word));
+  /** How often lines that were adapted to the line that stands have a word: `opts.timeout`, for `timeout`. */
+  const adapted = (word: string): number => {
+    let times = 0;
+    if (another.length === 0) return times;
+    for (const { line: at, own, fresh } of gone.fresh.get(word) ?? []) {
+      if (at === line || gone.left-- <= 0) continue;
+      if (!another.some((one) => fresh.has(one) && !own.has(one))) continue;
+      times += Math.min(countOf(own, word), countOf(fresh, word));
+    }
+    return times;
+  };
   /** How often the side's other lines have a word, so far as they stand. */
   const held = (word: string): number =>
     countOf(words.side, word) - countOf(own, word) -
-    (countOf(gone.words, word) - countOf(ownGone, word));
+    (countOf(gone.words, word) - countOf(ownGone, word)) - adapted(word);
   const isAgreed = (word: string): boolean => countOf(now, word) > countOf(was, word);
   return {
     has(put, renamed) {
@@ -130,13 +147,28 @@ function goneLines(layout: Layout): Gone {
       }
       lines.set(i, words);
       if (line === undefined || isKnown(keys.result[line]!)) continue;
-      for (const word of words.keys()) {
+      const had = wordCounts(own);
+      const one = { line: i, own: had, words, fresh: now };
+      for (const word of had.keys()) {
         const some = fresh.get(word);
-        const one = { line: i, words, fresh: now };
         if (some) some.push(one);
         else fresh.set(word, [one]);
       }
     }
   }
-  return { lines, words: all, fresh, left: COMPARISONS };
+  return { lines, words: all, fresh, others: goneWords(layout), left: COMPARISONS };
+}
+
+/** Words of lines of the other side's that the result doesn't have as often. */
+function goneWords(layout: Layout): ReadonlySet<string> {
+  const { counts } = mergedOf(layout);
+  const words = new Set<string>();
+  for (const { at, removed } of layout.rewrites) {
+    for (let i = at; i < at + removed; i++) {
+      const key = layout.keys.other[i]!;
+      if (numberOf(counts.result, key) >= numberOf(counts.other, key)) continue;
+      for (const word of wordCounts(slice(layout.other, i, 1)).keys()) words.add(word);
+    }
+  }
+  return words;
 }

@@ -236,6 +236,20 @@ describe("in a conflict, a name that one side added to a line of names", () => {
     passes(texts, file(...broken("a", "size", "color"), ...prop.both.slice(1)));
     refused(texts, file(...broken("a", "color"), ...prop.both.slice(1)));
   });
+  test("may be reached in another way where it is used, through what the other side added", () => {
+    const go = (names: string, use: string, ...more: string[]): string =>
+      file(`function go(${names}) {`, ...more, `  open(${use})`, "}");
+    const texts: Texts = [
+      go("url", "url"),
+      go("url, timeout", "url, timeout"),
+      go("url, opts", "url"),
+    ];
+    passes(texts, go("url, opts", "url, opts.timeout"));
+    passes(texts, go("url, opts", "url, timeout", "  const { timeout } = opts"));
+    refused(texts, go("url, opts", "url, timeout"));
+    const used: Texts = [texts[0], texts[1], go("url, opts", "url, opts")];
+    refused(used, go("url, opts", "url, timeout, opts"));
+  });
   test("may not go from what an effect depends on, nor from its body", () => {
     const effect = (body: string, needs: string): string =>
       file("effect(() => {", `  ${body}`, `}, [${needs}])`);
