@@ -7,7 +7,7 @@ import { numberOf } from "../src/landing/chain.ts";
 import { assertBranchExists } from "../src/landing/new-branch.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
-import { isForQueue, isFromHere, isSame } from "../src/landing/submit-request.ts";
+import { isForQueue, isFromHere, isInView, isSame } from "../src/landing/submit-request.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
@@ -161,6 +161,16 @@ export function cloneOf(
     return { repository, close: () => repository.close() };
   }
   const commit = candidate.slice(0, 12);
+  if (!isInView(record)) {
+    throw new AgentqError(
+      "not-a-repository",
+      `the clone that ${commit} was submitted from isn't seen from here (another container, or a disk that isn't mounted): ${path}`,
+      {
+        hint: "Run agentq flush where that clone is, or in one here that has the commit.",
+        details: { path, submission },
+      },
+    );
+  }
   throw new AgentqError(
     "not-a-repository",
     isThere

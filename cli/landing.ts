@@ -9,6 +9,7 @@ import type { DutyOptions } from "../src/landing/duty.ts";
 import { type EntryCache, openEntryCache } from "../src/landing/entry-cache.ts";
 import { participantId } from "../src/landing/participant.ts";
 import { openQueue, type Queue, type Snapshot } from "../src/landing/snapshot.ts";
+import { directoryId, mountView } from "../src/platform/mount.ts";
 import type { SubmitPlace } from "../src/landing/submit-request.ts";
 import { openSubmissions, type Submissions } from "../src/landing/submissions.ts";
 import type { Workshop } from "../src/landing/workshop.ts";
@@ -83,8 +84,16 @@ export function keptEntries(context: Context, origin: Origin): EntryCache {
 
 /** Where a submission of this run belongs; `branch` as it is known. */
 export function placeOf(context: Context, url: string, branch: string | null): SubmitPlace {
+  const repository = context.repositoryOrNull()?.commonDir ?? "";
   return {
-    repository: context.repositoryOrNull()?.commonDir ?? "",
+    repository,
+    // Looked for only where something is recorded or compared.
+    get clone() {
+      return directoryId(repository);
+    },
+    get view() {
+      return mountView(repository);
+    },
     remote: printableRemote(context),
     url,
     namespace: context.namespace,

@@ -23,6 +23,9 @@ export interface SubmissionRecord {
   readonly submission: string;
   /** The git directory of the clone it was submitted from. */
   readonly repository: string;
+  /** That directory, by whatever path it is reached, and the mount in which the path leads to it (mount.ts). */
+  readonly clone?: string | undefined;
+  readonly view?: string | undefined;
   /** Name or url of the remote, as given, without credentials. */
   readonly remote: string;
   /** The origin as it may be printed. */
@@ -72,6 +75,8 @@ const isRecord = shape({
   isDefault: optional((value) => typeof value === "boolean"),
   kept: optional((value) => typeof value === "boolean"),
   createBranch: optional((value) => typeof value === "boolean"),
+  clone: optional(isText),
+  view: optional(isText),
 });
 
 /** A record's name in the store begins with its candidate, so that others need not be read. */

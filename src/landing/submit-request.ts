@@ -4,6 +4,7 @@ import { parseRemoteUrl } from "../git/remote.ts";
 import { holdsCommit } from "../git/repository.ts";
 import type { Oid } from "../git/types.ts";
 import { withoutLinks } from "../platform/directory.ts";
+import { mountView } from "../platform/mount.ts";
 import type { Json } from "../store/types.ts";
 import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { submissionId } from "./participant.ts";
@@ -24,7 +25,7 @@ export interface SubmitRequest {
 /** Where it is submitted from and to. */
 export type SubmitPlace = Pick<
   SubmissionRecord,
-  "repository" | "remote" | "url" | "namespace" | "branch" | "isDefault"
+  "repository" | "clone" | "view" | "remote" | "url" | "namespace" | "branch" | "isDefault"
 >;
 
 /** @throws `usage` for what no ticket can hold */
@@ -50,11 +51,13 @@ export function newRecord(
   place: SubmitPlace,
   options: { submitter: string; now: number; since?: Oid | null; by?: Json },
 ): SubmissionRecord {
-  const { repository, remote, url, namespace, branch, isDefault } = place;
+  const { repository, clone, view, remote, url, namespace, branch, isDefault } = place;
   return {
     v: 1,
     submission: submissionId(),
     repository,
+    ...(clone !== undefined && { clone }),
+    ...(view !== undefined && { view }),
     remote,
     url,
     namespace,
@@ -81,13 +84,31 @@ export function isSame(record: SubmissionRecord, place: SubmitPlace): boolean {
 
 /**
  * True when a record was made in this clone, or in one that is gone or has made room for another, which lacks the
- * commit: this may be that one, moved.
+ * commit: this may be that one, moved. Of another container's clone nobody here can tell that it is gone: this one is
+ * it where it is the same directory.
  */
 export function isFromHere(
-  { repository, candidate }: SubmissionRecord,
-  place: Pick<SubmitPlace, "repository">,
+  record: Pick<SubmissionRecord, "repository" | "clone" | "view" | "candidate">,
+  place: Pick<SubmitPlace, "repository" | "clone">,
 ): boolean {
-  return repository === place.repository || !holdsCommit(repository, candidate);
+  if (isOwn(record, place)) return true;
+  return isInView(record) && !holdsCommit(record.repository, record.candidate);
+}
+
+/** True when a record was made in this very clone. */
+export function isOwn(
+  record: Pick<SubmissionRecord, "repository" | "clone" | "view">,
+  place: Pick<SubmitPlace, "repository" | "clone">,
+): boolean {
+  if (record.clone !== undefined && record.clone === place.clone) return true;
+  return record.repository === place.repository && isInView(record);
+}
+
+/** Whether a record's path leads here to where it led when it was made; true where nobody can tell. */
+export function isInView(
+  { repository, view }: Pick<SubmissionRecord, "repository" | "view">,
+): boolean {
+  return view === undefined || view === (mountView(repository) ?? view);
 }
 
 /** True when a record is for this queue. */

@@ -13,7 +13,13 @@ import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
 import { owner } from "./submission-record.ts";
 import { draftOf, isUnderWay, type SubmissionRecord, type Submissions } from "./submissions.ts";
-import { isSame, newRecord, type SubmitPlace, type SubmitRequest } from "./submit-request.ts";
+import {
+  isOwn,
+  isSame,
+  newRecord,
+  type SubmitPlace,
+  type SubmitRequest,
+} from "./submit-request.ts";
 import { pushing } from "./under-way.ts";
 
 export interface SubmitOptions {
@@ -73,7 +79,7 @@ export async function submit(
       ...records.filter(outstanding),
       ...records.filter((record) => !outstanding(record)).reverse(),
     ];
-    const own = (record: SubmissionRecord) => record.repository === place.repository;
+    const own = (record: SubmissionRecord) => isOwn(record, place);
     const left = earlier.filter((record) => !own(record));
     for (const record of [...ordered(earlier.filter(own)), ...ordered(left)]) {
       const asked = isUnderWay(record) ? undefined : request;

@@ -3,15 +3,15 @@
  * one of them leaves needs anybody's hand.
  */
 import assert from "node:assert/strict";
-import { cpSync, existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, existsSync, lstatSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { contained } from "../helpers/containers.ts";
-import { tempDir } from "../helpers/git.ts";
+import { git, tempDir } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { countCalls, DURABLE_CALLS, killAtCall, spread } from "./harness/faults.ts";
 import { checkLaws, leftovers } from "./harness/laws.ts";
-import { makeOrigin, type TestOrigin } from "./harness/origin.ts";
+import { makeOrigin, type TestOrigin, verifyCommand } from "./harness/origin.ts";
 import { scenario, sleep } from "./harness/scenario.ts";
 
 const [unshare, ...flags] = contained();
@@ -162,3 +162,55 @@ scenario("a fleet of containers submits while others are killed: all of it lands
   checkLaws(origin, { killed: true });
   assert.ok(readdirSync(join(origin.dir, "objects/pack")).every((name) => !name.endsWith(".keep")));
 });
+
+/** Runs in a container of its own, with `clone` mounted at `place` and nothing else different. */
+const mounted = (clone: string, place: string) => ({
+  wrapper: [
+    ...wrapper,
+    "/bin/sh",
+    "-c",
+    '/usr/bin/mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"',
+    clone,
+    place,
+  ],
+});
+
+scenario(
+  "two containers' clones at one path, with one state directory: each has its own tickets",
+  async () => {
+    const origin = makeOrigin();
+    const [a, b] = [makeAgent(origin), makeAgent(origin)];
+    const candidate = freshCommit(a);
+    git(b.dir, "fetch", "-q", a.dir, "HEAD");
+    git(b.dir, "reset", "-q", "--hard", candidate);
+    const place = tempDir();
+    const both = { ...a, dir: place };
+    const submit = (verify: string) => ["submit", "--verify-cmd", verify];
+    await runJson(both, [...submit("false"), "--no-wait"], 0, mounted(a.dir, place));
+    await run({ ...b, env: { ...b.env, AGENTQ_STATE: tempDir() } }, ["land"]);
+    const other = await runJson(both, submit(verifyCommand(origin)), 0, mounted(b.dir, place));
+    assert.deepEqual([other.ticket, other.outcome], [1, "landed"]);
+    const own = await runJson(both, submit("false"), 1, mounted(a.dir, place));
+    assert.deepEqual([own.ticket, own.reason], [0, "verify command failed"]);
+    checkLaws(origin);
+  },
+);
+
+scenario(
+  "what another container's clone keeps isn't said to be gone, and is delivered there",
+  async () => {
+    const origin = makeOrigin();
+    const [a, b] = [makeAgent(origin), makeAgent(origin)];
+    freshCommit(a);
+    const place = tempDir();
+    const both = { ...a, dir: place };
+    renameSync(origin.dir, `${origin.dir}.away`);
+    await runJson(both, ["submit", "--no-wait", "--offline"], 0, mounted(a.dir, place));
+    renameSync(`${origin.dir}.away`, origin.dir);
+    const [kept] = (await runJson(both, ["flush"], 2, mounted(b.dir, place))).kept;
+    assert.match(kept.error.message, /isn't seen from here/);
+    assert.doesNotMatch(kept.error.hint, /--drop/);
+    const { delivered } = await runJson(both, ["flush"], 0, mounted(a.dir, place));
+    assert.equal(delivered.length, 1);
+  },
+);
