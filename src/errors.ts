@@ -298,6 +298,8 @@ const ERRNO_HINTS: Readonly<Record<string, string>> = {
   EMFILE: "Too many open files: raise the limit (ulimit -n) or run fewer commands at once.",
   ENFILE: "The system has too many open files: try again later.",
   ENOTDIR: "A part of that path is a file, not a directory: correct the path.",
+  EFBIG:
+    "Files may not grow so large there: look at ulimit -f and at the file system's largest file.",
   EBUSY: "Something is mounted there or uses it: unmount it (umount), and run the command again.",
   ELOOP: "Links on that path lead in a circle: correct them, or name another path.",
   ENAMETOOLONG: "Use a shorter path.",

@@ -72,8 +72,12 @@ export function readPins(objects: ObjectReader, tree: Oid): Pins {
     throw invalid(`has ${size} bytes, and no more than ${MAX_PINS_BYTES} are read`);
   }
   let value: unknown;
+  const text = Buffer.from(objects.read(entry.oid).data).toString("utf8");
+  if (text.startsWith("\ufeff")) {
+    throw invalid("begins with a byte order mark: save it without one");
+  }
   try {
-    value = JSON.parse(Buffer.from(objects.read(entry.oid).data).toString("utf8"));
+    value = JSON.parse(text);
   } catch (cause) {
     throw invalid(`is not JSON: ${(cause as Error).message}`);
   }

@@ -163,7 +163,7 @@ export function changed(path: string): AgentqError {
 function requireStat(files: FileSystem<StoreSite>, path: string): FileStat {
   const stat = lstatOrNull(files, path);
   if (stat !== null) return stat;
-  throw new AgentqError("io-error", `can't look at ${path}: ENOENT`, {
+  throw new AgentqError("io-error", `can't look at ${path}: it isn't there any more (ENOENT)`, {
     details: { operation: "look at", path, errno: "ENOENT" },
   });
 }
