@@ -16,6 +16,7 @@ import {
 import { around } from "./around.ts";
 import { countOf, type Counts, wordCounts } from "./words.ts";
 import { countedLosses } from "./counted.ts";
+import { doubledLines } from "./doubled.ts";
 import { bringsNames, isAnswered, isBase } from "./answers.ts";
 import { isNameImported } from "./imports.ts";
 import { droppedLines, isWrittenAnew } from "./lines.ts";
@@ -57,6 +58,8 @@ export function* lostHunks(
   }
   yield;
   for (const one of relaidLosses(layout)) if (!isToldOf(told, one)) told.push(one);
+  yield;
+  for (const one of doubledLines(layout)) if (!isToldOf(back, one)) back.push(one);
   return [...told, ...back];
 }
 
@@ -75,7 +78,11 @@ function lostOf(layout: Layout, hunk: Hunk): LostHunk[] {
 export function* undoneLines(texts: Texts): Steps<LostHunk[]> {
   const layout = layOut(texts);
   const lost = yield* undoneEdits(layout);
-  const more = [...yield* countedLosses(layout), ...relaidLosses(layout)];
+  const more = [
+    ...yield* countedLosses(layout),
+    ...relaidLosses(layout),
+    ...doubledLines(layout),
+  ];
   return [...lost, ...more.filter((one) => !isToldOf(lost, one))];
 }
 
