@@ -69,9 +69,13 @@ function lostOf(layout: Layout, hunk: Hunk): LostHunk[] {
   const dropped = runs(droppedLines(layout, hunk));
   if (dropped.length === 0) return [];
   const place = placeOf(layout, hunk);
-  return dropped.map(({ first, count }) =>
-    lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place)
-  );
+  return dropped.map(({ first, count }) => ({
+    ...lostAt(layout, { ...hunk, theirs: first, theirsCount: count }, place),
+    text: Array.from(
+      { length: Math.min(count, SHOWN_LINES) },
+      (_, i) => slice(layout.side, first + i, 1),
+    ),
+  }));
 }
 
 /** The edits of the side that are undone in conflicts, missing by count, or in their old layout, and nothing else of what it changed. */

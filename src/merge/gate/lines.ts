@@ -2,7 +2,7 @@
  * Lines that a side put in and that are gone from the result, whatever else of the side's is in it.
  *
  * ```text
- *  it stands in the result, or the other side has it ───────────────▶ kept
+ *  it stands in the result, or the other side has it, often enough ─▶ kept
  *  a base line that the side edited (one for one) ──────────────────▶ judged with its hunk
  *  another number for the same name ────────────────────────────────▶ kept
  *  one of the words that only this side brought is there ───────────▶ kept: reworded, joined, moved
@@ -14,6 +14,7 @@ import { hasWord, type Layout, placeOf, slice } from "./layout.ts";
 import { bareText, ownCount } from "./written.ts";
 import { isNameImported } from "./imports.ts";
 import { type NumberedLines, numberedLines } from "./numbers.ts";
+import { shortLines } from "./short.ts";
 import { countKeys, isEnough } from "./tally.ts";
 import {
   countOf,
@@ -47,15 +48,20 @@ export function droppedLines(layout: Layout, hunk: Hunk): number[] {
     there.set(key, n - 1);
     return n > 0;
   };
+  const short = shortLines(layout, hunk);
   const dropped: number[] = [];
   for (let i = hunk.theirs; i < hunk.theirs + hunk.theirsCount; i++) {
     const key = keys.side[i]!;
-    if (known.keys.other.has(key) || !hasWord(side, i) || isThere(key)) continue;
+    const isShort = short.has(i);
+    if (!isShort && (known.keys.other.has(key) || !hasWord(side, i) || isThere(key))) continue;
     const words = wordCounts(slice(side, i, 1));
     const how = putIn(i);
     if (how === null || beside.numbered().has(i)) continue;
     if (isNameImported(layout, i)) continue;
-    if (isGone(layout, words, how, beside)) dropped.push(i);
+    const isLost = isShort
+      ? how === "alone" && !beside.isAdapted(words) && !beside.isSaid(words)
+      : isGone(layout, words, how, beside);
+    if (isLost) dropped.push(i);
   }
   if (dropped.length === 0) return [];
   const lost = new Set(dropped.flatMap((i) => [...wordCounts(slice(side, i, 1)).keys()]));
