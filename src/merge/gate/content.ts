@@ -2,6 +2,7 @@
 import { isRegular, isSubmodule } from "../entry.ts";
 import { type MergedTexts, withAdapted } from "./adapted.ts";
 import { cutsOf, type Merged, mergedText } from "./cuts.ts";
+import { withoutCommented } from "./commented.ts";
 import { inUtf8 } from "./encoding.ts";
 import type { Loss, Lost, PathContext, PathVersions } from "./loss.ts";
 import { isNumberedOn } from "./numbers.ts";
@@ -21,7 +22,7 @@ export function* findContentLoss(
   const [one, two, three, four] = texts as [Uint8Array, Uint8Array, Uint8Array, Uint8Array];
   const raw = { base: one, ours: two, theirs: three, result: four };
   const decoded = inUtf8(raw);
-  const all = decoded ?? raw;
+  const all = yield* withoutCommented(decoded ?? raw);
   const merged = conflicted || decoded
     ? mergedText(all.base, all.ours, all.theirs)
     : textOf(context.db, expected);
