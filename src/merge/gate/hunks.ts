@@ -22,6 +22,7 @@ import { isNameImported } from "./imports.ts";
 import { droppedLines, isWrittenAnew } from "./lines.ts";
 import { inNumbers, numberedLines } from "./numbers.ts";
 import { relaidLosses } from "./relaid.ts";
+import { vanishedLines } from "./vanished.ts";
 import { undoneDeletions, undoneEdits } from "./undone.ts";
 import type { Texts } from "./survival.ts";
 import type { Steps } from "../steps.ts";
@@ -56,6 +57,7 @@ export function* lostHunks(
     if (one.isBack) back.push(one);
     else if (!isToldOf(told, one)) told.push(one);
   }
+  for (const one of yield* vanishedLines(layout)) if (!isToldOf(told, one)) told.push(one);
   yield;
   for (const one of relaidLosses(layout)) if (!isToldOf(told, one)) told.push(one);
   yield;
@@ -84,6 +86,7 @@ export function* undoneLines(texts: Texts): Steps<LostHunk[]> {
   const lost = yield* undoneEdits(layout);
   const more = [
     ...yield* countedLosses(layout),
+    ...yield* vanishedLines(layout),
     ...relaidLosses(layout),
     ...doubledLines(layout),
   ];
