@@ -107,7 +107,7 @@ export function createContext(
         const repository = repositoryOf();
         // A url works without a clone and from nowhere; a name or a relative path doesn't.
         if (repository === null && !/^\/|:/.test(context.remote)) currentDirectory();
-        const note = (text: string) => context.progress.line(`warning: ${text}`);
+        const note = (text: string) => context.progress.warn(text);
         return await openOrigin(context.remote, { repository, note }).catch((error) => {
           if (repository !== null || !isAgentqError(error, "remote-unknown")) throw error;
           throw repositoryOf.problem() ??

@@ -7,12 +7,19 @@ import { numberOf } from "../src/landing/chain.ts";
 import { assertBranchExists } from "../src/landing/new-branch.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
-import { isForQueue, isFromHere, isInView, isSame } from "../src/landing/submit-request.ts";
+import {
+  isForQueue,
+  isFromHere,
+  isInView,
+  isSame,
+  isUrlKnown,
+} from "../src/landing/submit-request.ts";
+import { directoryId } from "../src/platform/mount.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
 import type { Context } from "./context.ts";
-import { type LandingSession, placeOf, warnOfDamaged } from "./landing.ts";
+import { type LandingSession, placeOfQueue, warnOfDamaged } from "./landing.ts";
 import { toAgentqError } from "./output/errors.ts";
 import { isAnswerWhole } from "./output/write.ts";
 import { shellWord } from "../src/store/shell-word.ts";
@@ -42,8 +49,8 @@ export async function deliverKept(
 ): Promise<Delivery> {
   const failed: FlushDocument["kept"] = [];
   let delivered = 0;
-  const { queue, origin } = session;
-  const place = placeOf(context, origin.url, queue.names.branchName);
+  const { queue } = session;
+  const place = placeOfQueue(context, queue);
   for (const record of await submissions.list({ undelivered: true })) {
     if (record.ticket !== null || !isDue(record) || !isForQueue(record, place)) continue;
     if (record.candidate === except && isFromHere(record, place)) continue;
@@ -58,8 +65,8 @@ export async function deliverKept(
     } catch (error) {
       context.signal.throwIfAborted();
       const { code, message, hint } = toAgentqError(error);
-      context.progress.line(
-        `warning: ${
+      context.progress.warn(
+        `${
           record.candidate.slice(0, 12)
         }, kept on this machine, can't be delivered and stays: ${message}`,
       );
@@ -107,7 +114,7 @@ export async function deliverOne(
     );
     if (ticket === null) return null;
     for (const warning of staysAsItIs(ticket, record)) {
-      context.progress.line(`warning: ${warning}`);
+      context.progress.warn(warning);
       warnings.push(warning);
     }
     return numberOf(ticket);
@@ -149,14 +156,17 @@ export function cloneOf(
 ): { repository: Repository; close(): void } {
   const { repository: path, candidate, submission } = record;
   const here = context.repositoryOrNull();
-  if (here?.objects.has(candidate)) {
+  const place = { repository: here?.commonDir ?? "", clone: directoryId(here?.commonDir ?? "") };
+  // What another container kept for a path of its own goes nowhere from here.
+  const mayGo = isUrlKnown(record, place);
+  if (mayGo && here?.objects.has(candidate)) {
     if (here.commonDir === path || !holdsCommit(path, candidate)) {
       return { repository: here, close() {} };
     }
   }
   const isThere = existsSync(path);
   // Where the commit can't be told to be missing, opening it says what is wrong.
-  if (isThere && (!lacksCommit(path, candidate))) {
+  if (mayGo && isThere && !lacksCommit(path, candidate)) {
     const repository = openRepository(path);
     return { repository, close: () => repository.close() };
   }
@@ -166,8 +176,21 @@ export function cloneOf(
       "not-a-repository",
       `the clone that ${commit} was submitted from isn't seen from here (another container, or a disk that isn't mounted): ${path}`,
       {
-        hint: "Run agentq flush where that clone is, or in one here that has the commit.",
+        hint: mayGo
+          ? "Run agentq flush where that clone is, or in one here that has the commit."
+          : `Run agentq flush where that clone is: ${record.url} may lead elsewhere from here.`,
         details: { path, submission },
+      },
+    );
+  }
+  if (isThere && record.clone !== undefined && record.clone === directoryId(path)) {
+    throw new AgentqError(
+      "object-missing",
+      `the commit ${commit} isn't in the clone that it was submitted from any more: ${path}`,
+      {
+        hint: "It was pruned. Fetch it from where it is still, or submit it from another clone; " +
+          `or take it back with ${dropCommand(context, record)}`,
+        details: { path, submission, oid: candidate },
       },
     );
   }
@@ -218,8 +241,8 @@ export async function forgetToldOf(
   record: SubmissionRecord,
 ): Promise<void> {
   if (!isAnswerWhole()) return;
-  const { queue, origin } = session;
-  const place = placeOf(context, origin.url, queue.names.branchName);
+  const { queue } = session;
+  const place = placeOfQueue(context, queue);
   const { candidate } = record;
   const earlier = await submissions.list({ candidate, before: record.ticket! }).catch(() => []);
   await forget(context, submissions, [
@@ -255,7 +278,7 @@ export async function forgetKnown(
   if (submissions.listed() < FORGET_AFTER) return;
   const { queue, snapshot: { queue: head, next } } = session;
   const kept = new Set(keep.map(({ submission }) => submission));
-  const place = placeOf(context, queue.origin.url, queue.names.branchName);
+  const place = placeOfQueue(context, queue);
   const finished = async (told: boolean) =>
     (await submissions.list({ before: next, told }))
       .filter((record) => isForQueue(record, place) && !kept.has(record.submission));

@@ -82,8 +82,21 @@ export function keptEntries(context: Context, origin: Origin): EntryCache {
   return openEntryCache(join(directory, "entries", name));
 }
 
-/** Where a submission of this run belongs; `branch` as it is known. */
-export function placeOf(context: Context, url: string, branch: string | null): SubmitPlace {
+/** Where a submission of this run to a queue belongs. */
+export function placeOfQueue(
+  context: Context,
+  { origin, names, isDefault }: Pick<Queue, "origin" | "names" | "isDefault">,
+): SubmitPlace {
+  return placeOf(context, origin.url, names.branchName, isDefault);
+}
+
+/** The same where the queue wasn't read; `branch` as it is known, and whether it is the origin's HEAD. */
+export function placeOf(
+  context: Context,
+  url: string,
+  branch: string | null,
+  isDefault = context.branch === null,
+): SubmitPlace {
   const repository = context.repositoryOrNull()?.commonDir ?? "";
   return {
     repository,
@@ -98,21 +111,22 @@ export function placeOf(context: Context, url: string, branch: string | null): S
     url,
     namespace: context.namespace,
     branch,
-    isDefault: context.branch === null,
+    isDefault,
   };
 }
 
 /** This machine's submissions; null, with a word on stderr, where they can't be read. */
 export async function submissionsOrNull(
   context: Context,
-  onUnreadable: () => void = () => {},
+  onUnreadable: (what: string) => void = () => {},
 ): Promise<Submissions | null> {
   try {
     return await openSubmissions(context.stateDirectory);
   } catch (error) {
     const reason = error instanceof AgentqError ? error.message : String(error);
-    context.progress.line(`this machine's own submissions can't be read: ${reason}`);
-    onUnreadable();
+    const what = `this machine's own submissions can't be read: ${reason}`;
+    context.progress.warn(what);
+    onUnreadable(what);
     return null;
   }
 }
@@ -120,7 +134,7 @@ export async function submissionsOrNull(
 /** Says which records of this machine can't be used: they are passed over, and nothing else waits for them. */
 export function warnOfDamaged(context: Context, submissions: Submissions | null): string[] {
   const warnings = [...submissions?.damaged() ?? []];
-  for (const warning of warnings) context.progress.line(`warning: ${warning}`);
+  for (const warning of warnings) context.progress.warn(warning);
   return warnings;
 }
 

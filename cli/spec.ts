@@ -112,6 +112,10 @@ export const GLOBAL_FLAGS: readonly FlagSpec[] = [
       "prove the owner of a store's stale lock gone, and go on (this machine's submissions: always)",
   },
   { name: "json", kind: "boolean", description: "print one JSON document on stdout" },
-  { name: "quiet", kind: "boolean", description: "no progress on stderr" },
+  {
+    name: "quiet",
+    kind: "boolean",
+    description: "no progress on stderr, only warnings and errors",
+  },
   { name: "verbose", kind: "boolean", description: "say more on stderr" },
 ];

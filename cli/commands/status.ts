@@ -13,7 +13,7 @@ import {
   keptEntries,
   type LandingSession,
   openSession,
-  placeOf,
+  placeOfQueue,
   printableRemote,
   reaches,
   submissionsOrNull,
@@ -34,13 +34,15 @@ export async function run(
       throw isOutOfReach(error) ? await withSubmissions(context, error) : error;
     });
   const { queue, snapshot, origin } = session;
-  const place = placeOf(context, origin.url, queue.names.branchName);
+  const place = placeOfQueue(context, queue);
   // What one commit reaches rests on the clone too, and what can't be read on who knows what.
   let repeatable = true;
-  const submissions = await submissionsOrNull(context, () => repeatable = false);
+  const unreadable: string[] = [];
+  const submissions = await submissionsOrNull(context, (what) => unreadable.push(what));
   const all = await submissions?.list() ?? [];
   const own = all.filter((record) => isForQueue(record, place));
   const warnings = [
+    ...unreadable,
     ...warnOfDamaged(context, submissions),
     ...warnOfElsewhere(context, all, place),
   ];
@@ -77,7 +79,7 @@ function warnOfElsewhere(
       candidate.slice(0, 12)
     } is kept for ${url}: agentq flush delivers it, or tells what can be done`
   );
-  for (const warning of warnings) context.progress.line(`warning: ${warning}`);
+  for (const warning of warnings) context.progress.warn(warning);
   return warnings;
 }
 

@@ -26,7 +26,7 @@ import { systemClock } from "../../src/platform/clock.ts";
 import type { Context } from "../context.ts";
 import { deliverKept, forgetKnown, forgetToldOf } from "../deliver.ts";
 import { isToBeCancelled } from "../cancelled.ts";
-import { dutyOf, type LandingSession, openSession, placeOf } from "../landing.ts";
+import { dutyOf, type LandingSession, openSession, placeOfQueue } from "../landing.ts";
 import { describeResult } from "../output/landing.ts";
 import { isAnswerWhole } from "../output/write.ts";
 import { offerResolution } from "../offer-resolution.ts";
@@ -68,11 +68,11 @@ export async function run(
       ticket = await enqueueOnce(context, flags, what, attempt);
     } catch (error) {
       if (flags.offline !== true || context.signal.aborted || !isCutOff(error)) throw error;
-      const { origin, queue } = session;
+      const { queue } = session;
       return await keepForLater(context, request, me, error as AgentqError, {
         code: codeOfKept(flags),
         again: flags.again === true || attempt > 1,
-        place: placeOf(context, origin.url, queue.names.branchName),
+        place: placeOfQueue(context, queue),
       });
     }
     if (flags["no-wait"] === true) return ticket.answered;
@@ -164,13 +164,13 @@ async function enqueueOnce(
   attempt: number,
 ): Promise<Enqueued> {
   const { session, submissions, request, me } = what;
-  const { queue, origin } = session;
+  const { queue } = session;
   const snapshot = attempt === 1 ? session.snapshot : await readSnapshot(queue, context.signal);
   const { ticket, record, fresh } = await submit(
     queue,
     snapshot,
     request,
-    placeOf(context, origin.url, queue.names.branchName),
+    placeOfQueue(context, queue),
     {
       clock: systemClock,
       me,

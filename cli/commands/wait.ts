@@ -18,7 +18,7 @@ import {
   keptEntries,
   type LandingSession,
   openSession,
-  placeOf,
+  placeOfQueue,
   submissionsOrNull,
   ticketNumber,
 } from "../landing.ts";
@@ -72,12 +72,12 @@ export async function run(
  */
 async function ownOf(
   context: Context,
-  { queue, origin }: LandingSession,
+  { queue }: LandingSession,
   submissions: Submissions,
   snapshot: Snapshot,
   ticket: number,
 ): Promise<SubmissionRecord[]> {
-  const place = placeOf(context, origin.url, queue.names.branchName);
+  const place = placeOfQueue(context, queue);
   const records = (await submissions.list().catch(() => [])).filter((record) =>
     record.ticket === ticket && isForQueue(record, place)
   );

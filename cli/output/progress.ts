@@ -1,4 +1,4 @@
-/** Progress on stderr: one updating line on a terminal, plain lines otherwise, nothing when quiet. */
+/** Progress on stderr: one updating line on a terminal, plain lines otherwise, nothing but warnings when quiet. */
 import { escapeLine } from "./escape.ts";
 import { writeErr } from "./write.ts";
 
@@ -12,13 +12,22 @@ export interface Progress {
   waiting(text: string | null): void;
   /** A line that stays. */
   line(text: string): void;
+  /** Something that is amiss and no error of this run: said when quiet, too. */
+  warn(text: string): void;
   /** Text of another program (a verify command's output), passed on line by line, escaped. */
   stream(text: string): void;
   /** Removes the updating line, before something else is printed. */
   clear(): void;
 }
 
-const SILENT: Progress = { update() {}, waiting() {}, line() {}, stream() {}, clear() {} };
+const SILENT: Progress = {
+  update() {},
+  waiting() {},
+  line() {},
+  warn: (text) => writeErr(`warning: ${escapeLine(text)}\n`),
+  stream() {},
+  clear() {},
+};
 
 /** Creates the progress reporter for this run. */
 export function createProgress(quiet: boolean, escape: (text: string) => string): Progress {
@@ -57,6 +66,11 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
     if (open) clear();
     writeErr(`${escapeLine(text)}\n`);
   };
+  const line = (text: string) => {
+    clear();
+    news();
+    writeErr(`${escapeLine(text)}\n`);
+  };
   return {
     update(text) {
       // It comes again, or is out of date by the time that the waiting is over.
@@ -74,11 +88,8 @@ export function createProgress(quiet: boolean, escape: (text: string) => string)
       told = text;
       say(text);
     },
-    line(text) {
-      clear();
-      news();
-      writeErr(`${escapeLine(text)}\n`);
-    },
+    line,
+    warn: (text) => line(`warning: ${text}`),
     stream(text) {
       if (text === "") return;
       if (shown) clear();

@@ -26,6 +26,8 @@ export interface Queue {
   readonly remote?: string;
   /** What an agentq command in a hint needs to find this queue and no other: `--branch` and `--namespace`, or "". */
   readonly options?: string;
+  /** The branch is the origin's HEAD, whether it was named or not. */
+  readonly isDefault?: boolean;
 }
 
 /** Where queues are unless somebody says otherwise. */
@@ -86,6 +88,7 @@ export async function openQueue(
         ...(namespace === NAMESPACE ? [] : ["--namespace", shellWord(namespace)]),
       ].map((word) => ` ${word}`).join(""),
       ...(remote !== undefined && { remote }),
+      isDefault: branch === head,
     };
     const snapshot = await interpretOrReread(queue, advertised.refs, signal);
     if (snapshot.tip === null && branch.startsWith("-")) {

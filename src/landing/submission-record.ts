@@ -1,4 +1,5 @@
 /** A submission as it is recorded: the payload, the claim's note beside it, and whose claim that is. */
+import { Buffer } from "node:buffer";
 import type { Oid } from "../git/types.ts";
 import { isProcessAlive, type ProcessIdentity, processIdentity } from "../platform/host.ts";
 import {
@@ -15,7 +16,11 @@ import {
 import type { Claim, Json } from "../store/types.ts";
 import type { Draft } from "./enqueue.ts";
 import { leaseLeft } from "./foreign-claim.ts";
+import { MAX_COMMAND_BYTES, MAX_LIST_BYTES, MAX_TITLE_BYTES } from "./messages.ts";
 import { pushing } from "./under-way.ts";
+
+/** Longer than any submission's id. */
+const MAX_NAME_BYTES = 200;
 
 /** One submission of this machine that has no result yet, as far as is known here. */
 export interface SubmissionRecord {
@@ -56,28 +61,38 @@ export interface SubmissionRecord {
   readonly ticket: number | null;
 }
 
-const isRecord = shape({
+/** What no ticket could hold (messages.ts) was never recorded: somebody changed it. */
+const upTo = (bytes: number): (value: unknown) => boolean => (value) =>
+  typeof value === "string" && Buffer.byteLength(value) <= bytes;
+const isDrops = listOf(isText);
+
+const isShapeOfRecord = shape({
   v: exactly(1),
-  submission: isText,
+  submission: upTo(MAX_NAME_BYTES),
   repository: isText,
   remote: isText,
   url: isText,
   namespace: isText,
   branch: nullable(isText),
   candidate: isOid,
-  submitter: isText,
+  submitter: upTo(MAX_TITLE_BYTES),
   submittedAt: isNumber,
-  verifyCmd: nullable(isText),
-  verifyTimeout: isNumber,
-  title: nullable(isText),
-  drops: listOf(isText),
-  since: maybe(isText),
+  verifyCmd: nullable(upTo(MAX_COMMAND_BYTES)),
+  verifyTimeout: (value) => isNumber(value) && (value as number) >= 0,
+  title: nullable(upTo(MAX_TITLE_BYTES)),
+  drops: (value) => isDrops(value) && upTo(MAX_LIST_BYTES)((value as string[]).join("\n")),
+  since: maybe(isOid),
   isDefault: optional((value) => typeof value === "boolean"),
   kept: optional((value) => typeof value === "boolean"),
   createBranch: optional((value) => typeof value === "boolean"),
   clone: optional(isText),
   view: optional(isText),
 });
+
+/** Whether a message of that name holds a record, as it was written. */
+function isRecord(name: string, value: unknown): value is SubmissionRecord {
+  return isShapeOfRecord(value) && nameOf(value as SubmissionRecord) === name;
+}
 
 /** A record's name in the store begins with its candidate, so that others need not be read. */
 export function nameOf(record: { candidate: Oid; submission: string }): string {
@@ -93,7 +108,7 @@ export function recordOf(claim: Claim): SubmissionRecord | null {
   } catch {
     return null;
   }
-  return isRecord(record) ? { ...record as SubmissionRecord, ticket: ticketIn(claim.owner) } : null;
+  return isRecord(claim.receipt.id, record) ? { ...record, ticket: ticketIn(claim.owner) } : null;
 }
 
 /** The ticket in a claim's note. */
@@ -153,7 +168,7 @@ export function unusable(claim: Claim): string | null {
   let version: unknown;
   try {
     const record = claim.json();
-    if (isRecord(record)) return null;
+    if (isRecord(claim.receipt.id, record)) return null;
     version = (record as { v?: unknown } | null)?.v;
   } catch (error) {
     return (error as Error).message;

@@ -1,4 +1,5 @@
 /** What is asked for, of whom, and whether a record on this machine is the same. */
+import { existsSync } from "node:fs";
 import { AgentqError } from "../errors.ts";
 import { parseRemoteUrl } from "../git/remote.ts";
 import { holdsCommit } from "../git/repository.ts";
@@ -113,14 +114,40 @@ export function isInView(
 
 /** True when a record is for this queue. */
 export function isForQueue(
-  record: Pick<SubmissionRecord, "url" | "namespace" | "branch" | "isDefault">,
-  place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault">,
+  record: Pick<
+    SubmissionRecord,
+    "url" | "namespace" | "branch" | "isDefault" | "repository" | "clone" | "view"
+  >,
+  place: Pick<SubmitPlace, "url" | "namespace" | "branch" | "isDefault" | "repository" | "clone">,
 ): boolean {
   if (!isSameOrigin(record.url, place.url) || record.namespace !== place.namespace) return false;
+  if (!isUrlKnown(record, place)) return false;
   if (record.branch === place.branch) return true;
   // For the origin's HEAD, which wasn't known when the one was kept, or isn't now: no other branch is meant.
   return place.isDefault === true &&
     (record.branch === null || (place.branch === null && record.isDefault === true));
+}
+
+/**
+ * Whether a record's url leads from here to where it led when it was made: a path, or this host's own address, leads
+ * somewhere else in another container. There only the very clone that it was made in may be told by.
+ */
+export function isUrlKnown(
+  record: Pick<SubmissionRecord, "repository" | "clone" | "view" | "url">,
+  place: Pick<SubmitPlace, "repository" | "clone">,
+): boolean {
+  return isInView(record) || isOwn(record, place) || !isOfThisHost(record.url);
+}
+
+function isOfThisHost(url: string): boolean {
+  try {
+    const location = parseRemoteUrl(url, "/");
+    if (location.kind === "file") return true;
+    const host = location.kind === "ssh" ? location.host : location.url.hostname;
+    return /^(?:localhost|127\.[\d.]+|\[?::1\]?)$/i.test(host);
+  } catch {
+    return true;
+  }
 }
 
 /** One directory has many names: a path, a link to it, `file://`. Of other urls each is an origin of its own. */
@@ -134,7 +161,10 @@ export function isSameOrigin(a: string, b: string): boolean {
 function placeOfUrl(url: string): string | null {
   try {
     const location = parseRemoteUrl(url, "/");
-    return location.kind === "file" ? withoutLinks(location.path) : null;
+    if (location.kind !== "file") return null;
+    // `repository` is `repository.git` where only that is there.
+    const { path } = location;
+    return withoutLinks(!existsSync(path) && existsSync(`${path}.git`) ? `${path}.git` : path);
   } catch {
     return null;
   }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { cpSync, existsSync, lstatSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { contained } from "../helpers/containers.ts";
-import { git, tempDir } from "../helpers/git.ts";
+import { git, tempDir, tryGit } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { results } from "./harness/chains.ts";
 import { countCalls, DURABLE_CALLS, killAtCall, spread } from "./harness/faults.ts";
@@ -214,3 +214,40 @@ scenario(
     assert.equal(delivered.length, 1);
   },
 );
+
+for (const command of [["submit"], ["land"], ["flush"]]) {
+  scenario(
+    `what another container keeps for an origin at its path goes to no other's: ${command}`,
+    async () => {
+      const origins = [makeOrigin(), makeOrigin()] as const;
+      const agents = origins.map((origin) => makeAgent(origin)) as [Agent, Agent];
+      const [place, at] = [tempDir(), tempDir()];
+      for (const agent of agents) git(agent.dir, "config", "remote.origin.url", at);
+      const candidate = freshCommit(agents[0]);
+      // A fork that has only fetched it.
+      git(agents[1].dir, "fetch", "-q", agents[0].dir, "HEAD:refs/remotes/upstream/main");
+      freshCommit(agents[1]);
+      const both = { ...agents[0], dir: place };
+      const inside = (i: 0 | 1, isThere = true) => {
+        const [clone, ...rest] = mounted(agents[i].dir, place).wrapper.slice(-2);
+        const mount = `/usr/bin/mount --bind '${origins[i].dir}' '${at}' && `;
+        const enter = '/usr/bin/mount --bind "$0" "$1" && cd "$1" && shift && exec "$@"';
+        const script = (isThere ? mount : "") + enter;
+        return { wrapper: [...wrapper, "/bin/sh", "-c", script, clone!, ...rest] };
+      };
+      await runJson(both, ["submit", "--no-wait", "--offline"], 0, inside(0, false));
+      const code = command[0] === "flush" ? 2 : 0;
+      await run(both, [...command, "--json"], inside(1)).then(({ status, stdout }) =>
+        assert.equal(status, code, stdout)
+      );
+      const { submissions } = await runJson(both, ["status"], 0, inside(1));
+      assert.ok(submissions.every((one: { candidate: string }) => one.candidate !== candidate));
+      const { delivered } = await runJson(both, ["flush"], 0, inside(0));
+      assert.deepEqual(delivered.map((one: { candidate: string }) => one.candidate), [candidate]);
+      const landed = await runJson(both, ["wait", "0"], 0, inside(0));
+      assert.equal(landed.outcome, "landed");
+      assert.equal(tryGit(origins[1].dir, ["cat-file", "-e", candidate]).status === 0, false);
+      for (const origin of origins) checkLaws(origin);
+    },
+  );
+}

@@ -341,6 +341,107 @@ scenario("a damaged submission is named until it is set aside, with its bytes", 
   assert.equal(letters.failed, name);
 });
 
+/** What a field of a record was made by hand, which no ticket may have. */
+const DAMAGES: Readonly<Record<string, (text: string) => string>> = {
+  "a negative time": (text) => text.replace(/"verifyTimeout":\d+/, '"verifyTimeout":-8'),
+  "a title longer than any": (text) =>
+    text.replace('"title":null', `"title":${JSON.stringify("x".repeat(3_000_000))}`),
+  "another candidate": (text) => text.replace(/"candidate":"..../, '"candidate":"0000'),
+};
+
+for (const [name, damage] of Object.entries(DAMAGES)) {
+  scenario(`a submission with ${name} is passed over, and the queue stays whole`, async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    agentCommit(agent, { "a.txt": "a\n" });
+    const back = away(origin);
+    await runJson(agent, ["submit", "--no-wait", "--offline"]);
+    back();
+    const objects = join(agent.state, "submissions", ".fs-safe-queue-v2", "objects");
+    const path = join(objects, readdirSync(objects)[0]!, "payload.json");
+    const text = readFileSync(path, "utf8");
+    writeFileSync(path, damage(text));
+    assert.notEqual(readFileSync(path, "utf8"), text);
+    const { delivered, warnings } = await runJson(agent, ["flush"]);
+    assert.deepEqual(delivered, []);
+    assert.match(warnings.join("\n"), /is passed over: .*--drop \S+ sets it aside/s);
+    assert.equal((await runJson(makeAgent(origin), ["status"])).next, 0);
+    assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
+  });
+}
+
+scenario("a store of submissions that can't be read is told in status --json", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  const state = join(agent.state, "submissions", ".fs-safe-queue-v2", "state.json");
+  const whole = readFileSync(state);
+  writeFileSync(state, "");
+  for (let i = 0; i < 2; i++) {
+    const { submissions, warnings } = await runJson(agent, ["status"]);
+    assert.deepEqual(submissions, []);
+    assert.match(warnings.join("\n"), /submissions can't be read/);
+  }
+  writeFileSync(state, whole);
+  assert.equal((await runJson(agent, ["status"])).submissions.length, 1);
+});
+
+scenario("a kept commit that was pruned is told to be that", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  const before = git(agent.dir, "rev-parse", "HEAD");
+  const candidate = agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  git(agent.dir, "reset", "-q", "--hard", before);
+  git(agent.dir, "reflog", "expire", "--expire=now", "--all");
+  git(agent.dir, "gc", "-q", "--prune=now");
+  const [kept] = (await runJson(agent, ["flush"], 2)).kept;
+  assert.equal(kept.error.code, "object-missing");
+  assert.match(kept.error.message, new RegExp(`${candidate.slice(0, 12)} isn't in the clone`));
+});
+
+scenario("kept for the origin's HEAD, and submitted by the branch's name: one ticket", async () => {
+  const origin = makeOrigin();
+  const agent = makeAgent(origin);
+  git(agent.dir, "remote", "set-head", "origin", "-d");
+  const candidate = agentCommit(agent, { "a.txt": "a\n" });
+  const back = away(origin);
+  await runJson(agent, ["submit", "--no-wait", "--offline"]);
+  back();
+  const named = ["submit", "--branch", "main", "--verify-cmd", "false"];
+  const result = await runJson(agent, named, 1);
+  assert.deepEqual([result.ticket, result.reason], [0, "verify command failed"]);
+  assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+  const { next, submissions } = await runJson(agent, ["status"]);
+  assert.deepEqual([next, submissions], [1, []]);
+  assert.notEqual(git(origin.dir, "rev-parse", "main"), candidate);
+});
+
+scenario(
+  "kept for a repository, and submitted to the same without its .git: one ticket",
+  async () => {
+    const origin = makeOrigin();
+    const agent = makeAgent(origin);
+    const at = join(tempDir(), "o.git");
+    renameSync(origin.dir, at);
+    const moved = { dir: at };
+    git(agent.dir, "config", "remote.origin.url", at);
+    agentCommit(agent, { "a.txt": "a\n" });
+    const back = away(moved);
+    await runJson(agent, ["submit", "--no-wait", "--offline"]);
+    back();
+    const other = ["submit", "--remote", at.replace(/\.git$/, ""), "--verify-cmd", "false"];
+    const result = await runJson(agent, other, 1);
+    assert.deepEqual([result.ticket, result.reason], [0, "verify command failed"]);
+    assert.equal((await runJson(agent, ["status"])).next, 1);
+  },
+);
+
 for (const again of [[], ["--again"]]) {
   scenario(
     `what was kept lands by the flags of a submit that follows${again.join("")}`,

@@ -109,7 +109,7 @@ export async function inputBytes(
 export async function warn(context: Context, backend: QueueBackend): Promise<void> {
   if (context.quiet) return;
   for (const warning of await backend.warnings?.() ?? []) {
-    context.progress.line(`warning: ${backend.label}: ${warning}`);
+    context.progress.warn(`${backend.label}: ${warning}`);
   }
 }
 
