@@ -1,29 +1,20 @@
 /** Submissions that wait on this machine: delivering those kept offline, forgetting those that are done. */
-import { existsSync } from "node:fs";
 import { AgentqError, isAgentqError } from "../src/errors.ts";
-import { holdsCommit, openRepository, type Repository } from "../src/git/repository.ts";
 import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { assertBranchExists } from "../src/landing/new-branch.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
-import {
-  isForQueue,
-  isFromHere,
-  isInView,
-  isSame,
-  isUrlKnown,
-} from "../src/landing/submit-request.ts";
-import { directoryId } from "../src/platform/mount.ts";
+import { isForQueue, isFromHere, isSame } from "../src/landing/submit-request.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
 import type { SubmissionRecord, Submissions } from "../src/landing/submissions.ts";
 import { systemClock } from "../src/platform/clock.ts";
+import { cloneOf, dropCommand } from "./clone-of-record.ts";
 import type { Context } from "./context.ts";
 import { type LandingSession, placeOfQueue, warnOfDamaged } from "./landing.ts";
 import { toAgentqError } from "./output/errors.ts";
 import { isAnswerWhole } from "./output/write.ts";
 import { shellWord } from "../src/store/shell-word.ts";
-import { stateOption } from "./state.ts";
 
 /** Results may pile up to this number before they are forgotten, all in one commit of the store. */
 const FORGET_AFTER = 16;
@@ -139,86 +130,6 @@ function goneBranch(
       }), or begin the branch with it: ${again}${named} --create-branch`,
     ...(details && { details }),
   });
-}
-
-/** The command that takes a submission back. */
-export function dropCommand(context: Context, { submission }: SubmissionRecord): string {
-  return `agentq flush --drop ${submission}${stateOption(context)}`;
-}
-
-/**
- * The clone that a submission was made in; where that is gone (moved, or deleted), this run's, if it has the commit.
- * @throws `not-a-repository`
- */
-export function cloneOf(
-  context: Context,
-  record: SubmissionRecord,
-): { repository: Repository; close(): void } {
-  const { repository: path, candidate, submission } = record;
-  const here = context.repositoryOrNull();
-  const place = { repository: here?.commonDir ?? "", clone: directoryId(here?.commonDir ?? "") };
-  // What another container kept for a path of its own goes nowhere from here.
-  const mayGo = isUrlKnown(record, place);
-  if (mayGo && here?.objects.has(candidate)) {
-    if (here.commonDir === path || !holdsCommit(path, candidate)) {
-      return { repository: here, close() {} };
-    }
-  }
-  const isThere = existsSync(path);
-  // Where the commit can't be told to be missing, opening it says what is wrong.
-  if (mayGo && isThere && !lacksCommit(path, candidate)) {
-    const repository = openRepository(path);
-    return { repository, close: () => repository.close() };
-  }
-  const commit = candidate.slice(0, 12);
-  if (!isInView(record)) {
-    throw new AgentqError(
-      "not-a-repository",
-      `the clone that ${commit} was submitted from isn't seen from here (another container, or a disk that isn't mounted): ${path}`,
-      {
-        hint: mayGo
-          ? "Run agentq flush where that clone is, or in one here that has the commit."
-          : `Run agentq flush where that clone is: ${record.url} may lead elsewhere from here.`,
-        details: { path, submission },
-      },
-    );
-  }
-  if (isThere && record.clone !== undefined && record.clone === directoryId(path)) {
-    throw new AgentqError(
-      "object-missing",
-      `the commit ${commit} isn't in the clone that it was submitted from any more: ${path}`,
-      {
-        hint: "It was pruned. Fetch it from where it is still, or submit it from another clone; " +
-          `or take it back with ${dropCommand(context, record)}`,
-        details: { path, submission, oid: candidate },
-      },
-    );
-  }
-  throw new AgentqError(
-    "not-a-repository",
-    isThere
-      ? `the clone that ${commit} was submitted from is gone: another stands at ${path}, without that commit`
-      : `the clone that ${commit} was submitted from is gone: ${path}`,
-    {
-      hint: "Run agentq flush in a clone that has the commit, or take it back with " +
-        dropCommand(context, record),
-      details: { path, submission },
-    },
-  );
-}
-
-/** True for a sound clone in which the commit isn't. */
-function lacksCommit(path: string, candidate: Oid): boolean {
-  try {
-    const repository = openRepository(path);
-    try {
-      return !repository.objects.has(candidate);
-    } finally {
-      repository.close();
-    }
-  } catch {
-    return false;
-  }
 }
 
 /**

@@ -82,6 +82,24 @@ export function keptEntries(context: Context, origin: Origin): EntryCache {
   return openEntryCache(join(directory, "entries", name));
 }
 
+/** This run's clone, as submissions name it: looked at once, and only where something is recorded or compared. */
+export function cloneHere(
+  context: Context,
+): Pick<SubmitPlace, "repository" | "clone" | "view"> {
+  const repository = context.repositoryOrNull()?.commonDir ?? "";
+  let clone: { id: string | undefined } | undefined;
+  let view: { id: string | undefined } | undefined;
+  return {
+    repository,
+    get clone() {
+      return (clone ??= { id: directoryId(repository) }).id;
+    },
+    get view() {
+      return (view ??= { id: mountView(repository) }).id;
+    },
+  };
+}
+
 /** Where a submission of this run to a queue belongs. */
 export function placeOfQueue(
   context: Context,
@@ -97,15 +115,14 @@ export function placeOf(
   branch: string | null,
   isDefault = context.branch === null,
 ): SubmitPlace {
-  const repository = context.repositoryOrNull()?.commonDir ?? "";
+  const here = cloneHere(context);
   return {
-    repository,
-    // Looked for only where something is recorded or compared.
+    repository: here.repository,
     get clone() {
-      return directoryId(repository);
+      return here.clone;
     },
     get view() {
-      return mountView(repository);
+      return here.view;
     },
     remote: printableRemote(context),
     url,

@@ -14,7 +14,8 @@ import {
 } from "../../src/landing/submissions.ts";
 import { isSameOrigin } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
-import { cloneOf, deliverOne, dropCommand } from "../deliver.ts";
+import { cloneOf, dropCommand } from "../clone-of-record.ts";
+import { deliverOne } from "../deliver.ts";
 import { type LandingSession, warnOfDamaged } from "../landing.ts";
 import { toAgentqError } from "../output/errors.ts";
 import type { Flags } from "../spec.ts";
@@ -150,9 +151,13 @@ async function atItsUrl<T>(
   try {
     return await atItsOrigin(context, record, work);
   } catch (error) {
-    if (!isAgentqError(error, "not-a-repository", "remote-unknown", "origin-not-found")) {
-      throw error;
-    }
+    const gone = [
+      "not-a-repository",
+      "object-missing",
+      "remote-unknown",
+      "origin-not-found",
+    ] as const;
+    if (!isAgentqError(error, ...gone)) throw error;
   }
   const repository = context.repositoryOrNull();
   const origin = await openOrigin(record.url, repository ? { repository } : {});

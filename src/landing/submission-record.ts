@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import type { Oid } from "../git/types.ts";
 import { isProcessAlive, type ProcessIdentity, processIdentity } from "../platform/host.ts";
 import {
+  type Check,
   exactly,
   isNumber,
   isOid,
@@ -38,7 +39,7 @@ export interface SubmissionRecord {
   readonly namespace: string;
   /** null: the origin's HEAD, which wasn't known. */
   readonly branch: string | null;
-  /** Nobody named the branch: it was the origin's HEAD. */
+  /** The branch was the origin's HEAD, or nobody named it. */
   readonly isDefault?: boolean;
   readonly candidate: Oid;
   readonly submitter: string;
@@ -62,7 +63,7 @@ export interface SubmissionRecord {
 }
 
 /** What no ticket could hold (messages.ts) was never recorded: somebody changed it. */
-const upTo = (bytes: number): (value: unknown) => boolean => (value) =>
+const upTo = (bytes: number): Check => (value) =>
   typeof value === "string" && Buffer.byteLength(value) <= bytes;
 const isDrops = listOf(isText);
 

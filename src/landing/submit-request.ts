@@ -136,7 +136,7 @@ export function isUrlKnown(
   record: Pick<SubmissionRecord, "repository" | "clone" | "view" | "url">,
   place: Pick<SubmitPlace, "repository" | "clone">,
 ): boolean {
-  return isInView(record) || isOwn(record, place) || !isOfThisHost(record.url);
+  return !isOfThisHost(record.url) || isOwn(record, place) || isInView(record);
 }
 
 function isOfThisHost(url: string): boolean {

@@ -1,25 +1,12 @@
 /** What this machine keeps or couldn't push: by whom it is delivered, as what, and what is said when it isn't. */
 import assert from "node:assert/strict";
-import {
-  chmodSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { git, tempDir } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
+import { away } from "./harness/keeping.ts";
 import { makeOrigin } from "./harness/origin.ts";
 import { scenario } from "./harness/scenario.ts";
-
-const away = (origin: { dir: string }) => {
-  renameSync(origin.dir, `${origin.dir}.away`);
-  return () => renameSync(`${origin.dir}.away`, origin.dir);
-};
 
 /** An origin that takes nothing until the function is called. */
 function closed(origin: { dir: string }): () => void {
@@ -199,27 +186,6 @@ scenario("a ticket that stays as it is is told as a warning", async () => {
   assert.match(again.warnings[0], /ticket 0 was submitted without this --verify-cmd/);
 });
 
-scenario("a torn record of this machine is named and stops nothing", async () => {
-  const origin = makeOrigin();
-  const agent = makeAgent(origin);
-  agentCommit(agent, { "a.txt": "a\n" });
-  const back = away(origin);
-  await runJson(agent, ["submit", "--no-wait", "--offline"]);
-  back();
-  const objects = join(agent.state, "submissions", ".fs-safe-queue-v2", "objects");
-  for (const name of readdirSync(objects)) truncateSync(join(objects, name, "payload.json"), 50);
-  agentCommit(agent, { "b.txt": "b\n" });
-  for (const args of [["status"], ["flush"]]) {
-    const { warnings } = await runJson(agent, args);
-    assert.match(warnings[0], /is passed over: .*isn't JSON/);
-  }
-  for (const args of [["submit", "--no-wait"], ["land"], ["wait", "0"]]) {
-    const { status, stderr } = await run(agent, args);
-    assert.equal(status, 0, stderr);
-    assert.match(stderr, /warning: .* is passed over: .*isn't JSON/);
-  }
-});
-
 scenario("a kept submission is taken back by its id; one with a ticket isn't", async () => {
   const origin = makeOrigin();
   const agent = makeAgent(origin);
@@ -320,90 +286,6 @@ for (const spelled of ["plain", "relative", "slash", "dot", "double", "file", "l
     assert.equal((await runJson(agent, ["status"])).unacked, 2);
   });
 }
-
-scenario("a damaged submission is named until it is set aside, with its bytes", async () => {
-  const origin = makeOrigin();
-  const agent = makeAgent(origin);
-  agentCommit(agent, { "a.txt": "a\n" });
-  const back = away(origin);
-  await runJson(agent, ["submit", "--no-wait", "--offline"]);
-  back();
-  const store = join(agent.state, "submissions");
-  const objects = join(store, ".fs-safe-queue-v2", "objects");
-  truncateSync(join(objects, readdirSync(objects)[0]!, "payload.json"), 50);
-  const warnings = (await runJson(agent, ["flush"])).warnings as string[];
-  const [, name] = /agentq flush --drop (\S+) sets it aside/.exec(warnings.join("\n"))!;
-  assert.deepEqual((await runJson(agent, ["flush", "--drop", name!])).dropped, [name]);
-  assert.equal((await runJson(agent, ["flush"])).warnings, undefined);
-  const letters = await runJson(agent, [
-    ...["queue", "failed", "ls", "submissions", "--backend", `store:${store}`],
-  ]);
-  assert.equal(letters.failed, name);
-});
-
-/** What a field of a record was made by hand, which no ticket may have. */
-const DAMAGES: Readonly<Record<string, (text: string) => string>> = {
-  "a negative time": (text) => text.replace(/"verifyTimeout":\d+/, '"verifyTimeout":-8'),
-  "a title longer than any": (text) =>
-    text.replace('"title":null', `"title":${JSON.stringify("x".repeat(3_000_000))}`),
-  "another candidate": (text) => text.replace(/"candidate":"..../, '"candidate":"0000'),
-};
-
-for (const [name, damage] of Object.entries(DAMAGES)) {
-  scenario(`a submission with ${name} is passed over, and the queue stays whole`, async () => {
-    const origin = makeOrigin();
-    const agent = makeAgent(origin);
-    agentCommit(agent, { "a.txt": "a\n" });
-    const back = away(origin);
-    await runJson(agent, ["submit", "--no-wait", "--offline"]);
-    back();
-    const objects = join(agent.state, "submissions", ".fs-safe-queue-v2", "objects");
-    const path = join(objects, readdirSync(objects)[0]!, "payload.json");
-    const text = readFileSync(path, "utf8");
-    writeFileSync(path, damage(text));
-    assert.notEqual(readFileSync(path, "utf8"), text);
-    const { delivered, warnings } = await runJson(agent, ["flush"]);
-    assert.deepEqual(delivered, []);
-    assert.match(warnings.join("\n"), /is passed over: .*--drop \S+ sets it aside/s);
-    assert.equal((await runJson(makeAgent(origin), ["status"])).next, 0);
-    assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
-  });
-}
-
-scenario("a store of submissions that can't be read is told in status --json", async () => {
-  const origin = makeOrigin();
-  const agent = makeAgent(origin);
-  agentCommit(agent, { "a.txt": "a\n" });
-  const back = away(origin);
-  await runJson(agent, ["submit", "--no-wait", "--offline"]);
-  back();
-  const state = join(agent.state, "submissions", ".fs-safe-queue-v2", "state.json");
-  const whole = readFileSync(state);
-  writeFileSync(state, "");
-  for (let i = 0; i < 2; i++) {
-    const { submissions, warnings } = await runJson(agent, ["status"]);
-    assert.deepEqual(submissions, []);
-    assert.match(warnings.join("\n"), /submissions can't be read/);
-  }
-  writeFileSync(state, whole);
-  assert.equal((await runJson(agent, ["status"])).submissions.length, 1);
-});
-
-scenario("a kept commit that was pruned is told to be that", async () => {
-  const origin = makeOrigin();
-  const agent = makeAgent(origin);
-  const before = git(agent.dir, "rev-parse", "HEAD");
-  const candidate = agentCommit(agent, { "a.txt": "a\n" });
-  const back = away(origin);
-  await runJson(agent, ["submit", "--no-wait", "--offline"]);
-  back();
-  git(agent.dir, "reset", "-q", "--hard", before);
-  git(agent.dir, "reflog", "expire", "--expire=now", "--all");
-  git(agent.dir, "gc", "-q", "--prune=now");
-  const [kept] = (await runJson(agent, ["flush"], 2)).kept;
-  assert.equal(kept.error.code, "object-missing");
-  assert.match(kept.error.message, new RegExp(`${candidate.slice(0, 12)} isn't in the clone`));
-});
 
 scenario("kept for the origin's HEAD, and submitted by the branch's name: one ticket", async () => {
   const origin = makeOrigin();

@@ -5,23 +5,9 @@ import { dirname, join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { type Agent, agentCommit, makeAgent, run, runJson, start } from "./harness/agent.ts";
 import { makeGate } from "./harness/faults.ts";
-import { makeOrigin, setHook, type TestOrigin, tipOf } from "./harness/origin.ts";
+import { away, keeping } from "./harness/keeping.ts";
+import { makeOrigin, setHook, tipOf } from "./harness/origin.ts";
 import { scenario, until } from "./harness/scenario.ts";
-
-const away = (origin: TestOrigin) => {
-  renameSync(origin.dir, `${origin.dir}.away`);
-  return () => renameSync(`${origin.dir}.away`, origin.dir);
-};
-
-/** An agent whose commit is kept on its machine since the origin was away. */
-async function keeping(origin: TestOrigin): Promise<{ agent: Agent; candidate: string }> {
-  const agent = makeAgent(origin);
-  const candidate = agentCommit(agent, { "a.txt": "a\n" });
-  const back = away(origin);
-  await runJson(agent, ["submit", "--no-wait", "--offline"]);
-  back();
-  return { agent, candidate };
-}
 
 const own = async (agent: Agent) =>
   (await runJson(agent, ["status"])).submissions.map((
@@ -73,7 +59,7 @@ scenario(
     // By a flag, and not by the environment.
     const typed = { ...agent, env: { ...agent.env, AGENTQ_STATE: "" } };
     const [kept] = (await runJson(typed, ["flush", "--state", agent.state], 2)).kept;
-    assert.match(kept.error.message, /another stands at /);
+    assert.match(kept.error.message, /or that is another clone by now/);
     const [, words] = /agentq (flush --drop .*)$/.exec(kept.error.hint)!;
     assert.equal((await runJson(typed, words!.split(" "))).dropped.length, 1);
     assert.deepEqual((await runJson(typed, ["flush", "--state", agent.state])).kept, []);

@@ -10,7 +10,7 @@
 import { Buffer } from "node:buffer";
 import { slice } from "./layout.ts";
 import type { Merged } from "./cuts.ts";
-import { withoutBlanks } from "./prepared.ts";
+import { type PathTexts, withoutBlanks } from "./prepared.ts";
 import { countKeys, numberOf } from "./tally.ts";
 import { countOf, type KnownCounts, shared, wordCounts } from "./words.ts";
 import { diffLines } from "../text/diff.ts";
@@ -19,12 +19,8 @@ import { classifyLines, splitLines } from "../text/lines.ts";
 /** Lines of one place are compared with each other at most so often: past that, none is adapted. */
 const COMPARISONS = 10_000;
 
-/** What one path of a merge is made of. */
-export interface MergedTexts {
-  readonly base: Uint8Array;
-  readonly ours: Uint8Array;
-  readonly theirs: Uint8Array;
-  readonly result: Uint8Array;
+/** What one path of a merge is made of, and what merging gives. */
+export interface MergedTexts extends PathTexts {
   /** What merging gives. */
   readonly merged: Merged;
 }

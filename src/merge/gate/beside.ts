@@ -2,7 +2,7 @@
  * Lines of a conflict that are no lines of the base, edited, but stand beside them: what a side made of a line may
  * stand there instead.
  */
-import { type Layout, placeOf, slice } from "./layout.ts";
+import { isFresh, type Layout, placeOf, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { isJoining, type KnownCounts, shared, wordCounts } from "./words.ts";
 import type { Hunk } from "../text/hunks.ts";
@@ -44,9 +44,7 @@ export function linesBeside(layout: Layout, hunk: Hunk): BesideLines {
   };
   const fresh = new Set<string>();
   for (let i = from; i < to; i++) {
-    const key = keys.result[i]!;
-    if (ofBase.has(i)) continue;
-    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    if (ofBase.has(i) || !isFresh(layout, i)) continue;
     const words = wordCounts(slice(result, i, 1));
     if (!isAdapted(words)) { for (const word of words.keys()) fresh.add(word); }
   }

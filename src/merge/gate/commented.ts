@@ -11,14 +11,8 @@
  * Where a side comments lines out itself, the merge may do so with what the other made of them: nothing is taken for gone there.
  */
 import { Buffer } from "node:buffer";
+import type { PathTexts } from "./prepared.ts";
 import type { Steps } from "../steps.ts";
-
-interface FourTexts {
-  readonly base: Uint8Array;
-  readonly ours: Uint8Array;
-  readonly theirs: Uint8Array;
-  readonly result: Uint8Array;
-}
 
 /** Signs that begin a comment in one language or another; a bullet (`*`, `-`) or one quote is none. */
 const BEGIN = /^(?:\/\/+!?|\/\*+|#+|--+|;+|%+|"""|'''|<!--+|\{\/\*|\{#|<%#|@?rem\b|dnl\b)/i;
@@ -38,7 +32,7 @@ const linesOf = (data: Uint8Array): string[] => Buffer.from(data).toString("lati
 const isCode = (line: string): boolean => /\w/.test(line) && !BEGIN.test(line);
 
 /** The texts, with the result as if those lines had nothing but their comment sign; the same ones where there are none. */
-export function* withoutCommented<T extends FourTexts>(texts: T): Steps<T | FourTexts> {
+export function* withoutCommented(texts: PathTexts): Steps<PathTexts> {
   const { base, ours, theirs, result } = texts;
   const lines = linesOf(result);
   const comments = new Map<string, { readonly sign: string; readonly text: string }>();

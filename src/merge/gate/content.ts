@@ -1,12 +1,12 @@
 /** Whether a path's content, there as a file of the right type, lacks what a side did to it. */
 import { isRegular, isSubmodule } from "../entry.ts";
-import { type MergedTexts, withAdapted } from "./adapted.ts";
+import { withAdapted } from "./adapted.ts";
 import { cutsOf, type Merged, mergedText } from "./cuts.ts";
 import { withoutCommented } from "./commented.ts";
 import { inUtf8 } from "./encoding.ts";
 import type { Loss, Lost, PathContext, PathVersions } from "./loss.ts";
 import { isNumberedOn } from "./numbers.ts";
-import { prepare } from "./prepared.ts";
+import { type PathTexts, prepare } from "./prepared.ts";
 import { BARELY, findAgreedLoss, findTextLoss, ranges, readTexts, textOf } from "./texts.ts";
 import { shared, wordCounts } from "./words.ts";
 import type { Steps } from "../steps.ts";
@@ -70,7 +70,7 @@ function findOpaqueLoss(
 function* findLineLoss(
   context: PathContext,
   { base, ours, theirs, result, conflicted, isPartial }: PathVersions,
-  texts: Omit<MergedTexts, "merged">,
+  texts: PathTexts,
   merged: Merged | null,
   lost: Lost,
 ): Steps<Loss | null> {

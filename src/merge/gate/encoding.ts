@@ -1,20 +1,13 @@
 /** A file that one side brought from an eight-bit encoding to UTF-8, and to which the other side did something else. */
 import { Buffer, isUtf8 } from "node:buffer";
+import type { PathTexts } from "./prepared.ts";
 import { splitLines } from "../text/lines.ts";
-
-/** The texts of one path of a merge. */
-interface FourTexts {
-  readonly base: Uint8Array;
-  readonly ours: Uint8Array;
-  readonly theirs: Uint8Array;
-  readonly result: Uint8Array;
-}
 
 /**
  * The texts all in UTF-8, where one side did nothing but bring the old one there (from windows-1252, of which Latin-1's
  * letters are part) and the result is UTF-8 too; else null.
  */
-export function inUtf8<T extends FourTexts>({ base, ours, theirs, result }: T): FourTexts | null {
+export function inUtf8({ base, ours, theirs, result }: PathTexts): PathTexts | null {
   if (isUtf8(base) || !isUtf8(result) || !isUtf8(ours) && !isUtf8(theirs)) return null;
   const [old, one, two] = [base, ours, theirs].map(recoded) as [Buffer, Buffer, Buffer];
   const isMade = (side: Uint8Array, now: Buffer): boolean => isUtf8(side) && now.equals(old);

@@ -12,7 +12,7 @@
  *    is gone ──────────────────────────────────────────────────────▶ none
  * ```
  */
-import { type Layout, slice } from "./layout.ts";
+import { isFresh, type Layout, slice } from "./layout.ts";
 import { pairsIn } from "./pairs.ts";
 import { mergedOf, numberOf } from "./tally.ts";
 import { runsIn, tokensOf } from "./tokens.ts";
@@ -120,9 +120,6 @@ function goneLines(layout: Layout): Gone {
   const { counts } = mergedOf(layout);
   const changes = texts.prepared.diff("loose", texts.side, texts.result);
   const became = pairsIn(side, result, changes, { base: 0, baseCount: side.count });
-  const isKnown = (key: number): boolean =>
-    [layout.known.keys.base, layout.known.keys.other, layout.known.keys.side]
-      .some((set) => set.has(key));
   let runs: ReturnType<typeof runsIn> | undefined;
   const lines = new Map<number, KnownCounts>();
   const fresh = new Map<string, FreshLine[]>();
@@ -146,7 +143,7 @@ function goneLines(layout: Layout): Gone {
         all.set(word, countOf(all, word) + less);
       }
       lines.set(i, words);
-      if (line === undefined || isKnown(keys.result[line]!)) continue;
+      if (line === undefined || !isFresh(layout, line)) continue;
       const had = wordCounts(own);
       const one = { line: i, own: had, words, fresh: now };
       for (const word of had.keys()) {

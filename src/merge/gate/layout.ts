@@ -192,6 +192,12 @@ export function placeOf({ rewrites }: Layout, hunk: Hunk): Place {
   return { from: touchedFrom === undefined ? from : Math.min(from, touchedFrom), to };
 }
 
+/** Whether a line of the result, but for its blanks, is one that none of the versions merged has. */
+export function isFresh({ keys, known }: Layout, line: number): boolean {
+  const key = keys.result[line]!;
+  return !known.keys.base.has(key) && !known.keys.other.has(key) && !known.keys.side.has(key);
+}
+
 export function slice(text: Lines, first: number, count: number): Uint8Array {
   return text.data.subarray(text.starts[first]!, text.starts[first + count]!);
 }

@@ -10,7 +10,7 @@
  *  else ────────────────────────────────────────────────────────────▶ dropped
  * ```
  */
-import { hasWord, type Layout, placeOf, slice } from "./layout.ts";
+import { hasWord, isFresh, type Layout, placeOf, slice } from "./layout.ts";
 import { bareText, ownCount } from "./written.ts";
 import { isNameImported } from "./imports.ts";
 import { type NumberedLines, numberedLines } from "./numbers.ts";
@@ -199,10 +199,7 @@ function besideHunk(layout: Layout, hunk: Hunk): BesideHunk {
     const { from, to } = placeOf(layout, hunk);
     const lines: KnownCounts[] = [];
     for (let i = from; i < to; i++) {
-      const key = keys.result[i]!;
-      if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) {
-        continue;
-      }
+      if (!isFresh(layout, i)) continue;
       if (newWords(layout, i, i + 1).size > 0) lines.push(wordCounts(slice(result, i, 1)));
     }
     return lines;

@@ -3,7 +3,7 @@
  * nobody's work is lost.
  */
 import { Buffer } from "node:buffer";
-import { type Layout, placeOf, slice } from "./layout.ts";
+import { isFresh, type Layout, placeOf, slice } from "./layout.ts";
 import type { Lines } from "../text/lines.ts";
 import type { Hunk } from "../text/hunks.ts";
 
@@ -169,8 +169,7 @@ function renumberedLines(layout: Layout, hunk: Hunk): Set<number> {
   const { from, to } = placeOf(layout, hunk);
   const own: number[] = [];
   for (let i = from; i < to && own.length < RENUMBERED; i++) {
-    const key = keys.result[i]!;
-    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    if (!isFresh(layout, i)) continue;
     if (numbersOf(slice(result, i, 1)).length > 0) own.push(i);
   }
   const found = new Set<number>();

@@ -3,6 +3,14 @@ import { type KnownCounts, wordCounts } from "./words.ts";
 import { type Change, diffLines } from "../text/diff.ts";
 import { classifyLines, type LineClasses, type Lines, splitLines } from "../text/lines.ts";
 
+/** The texts of one path of a merge; an absent file is empty. */
+export interface PathTexts {
+  readonly base: Uint8Array;
+  readonly ours: Uint8Array;
+  readonly theirs: Uint8Array;
+  readonly result: Uint8Array;
+}
+
 /** `exact`: by whole lines; `loose`: by lines without their blanks. */
 export type Strictness = "exact" | "loose";
 

@@ -12,6 +12,7 @@ import {
   slice,
 } from "./layout.ts";
 import { aroundHunk } from "./around.ts";
+import { freshLines } from "./fresh.ts";
 import { isWrittenAnew } from "./lines.ts";
 import { isNeeded } from "./undone.ts";
 import { countOf, type KnownCounts, shared, wordCounts, wordList } from "./words.ts";
@@ -101,7 +102,7 @@ export function shiftedLosses(layout: Layout): LostHunk[] {
     result: countKeys(keys.result),
   };
   const worded = { ...layout, keys };
-  return [...movedAway(worded, counts, freshLines(layout)), ...movedBack(worded, counts)];
+  return [...movedAway(worded, counts, freshLines(layout).lines), ...movedBack(worded, counts)];
 }
 
 /** Conflicts in which the side moved lines: lines that the base and both sides have, and the result doesn't. */
@@ -178,17 +179,6 @@ function movedBack(layout: Layout, counts: Times): LostHunk[] {
       isBack: true,
     }];
   });
-}
-
-/** Words of the result's lines that nobody had. */
-function freshLines({ keys, known, result }: Layout): KnownCounts[] {
-  const lines: KnownCounts[] = [];
-  for (let i = 0; i < result.count; i++) {
-    const key = keys.result[i]!;
-    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
-    if (hasWord(result, i)) lines.push(wordCounts(slice(result, i, 1)));
-  }
-  return lines;
 }
 
 /** Lines of the side that are lost at a place, 0-based and rising. */

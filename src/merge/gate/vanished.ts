@@ -11,6 +11,7 @@
  */
 import { around, aroundHunk } from "./around.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, slice } from "./layout.ts";
+import { freshLines } from "./fresh.ts";
 import { isWrittenAnew } from "./lines.ts";
 import { isRenumberedText } from "./numbers.ts";
 import { pairsIn } from "./pairs.ts";
@@ -77,31 +78,26 @@ function versions(
   return (old) => {
     const paired = pairs.get(old);
     if (paired !== undefined) return { line: paired, isEdited: true };
-    let shift = 0;
-    for (const { at, removed, newAt, added } of near) {
-      if (at > old) {
-        shift = newAt - at;
-        return { line: old + shift, isEdited: false };
-      }
-      if (old < at + removed) {
-        const one = newAt + old - at;
-        return removed === added && isRenumberedText(slice(base, old, 1), slice(text, one, 1))
-          ? { line: one, isEdited: true }
-          : undefined;
-      }
-      shift = newAt + added - at - removed;
+    const before = near.findLast(({ at }) => at <= old);
+    if (before === undefined) {
+      const [next] = near;
+      return next && { line: old + next.newAt - next.at, isEdited: false };
     }
-    return near.length > 0 ? { line: old + shift, isEdited: false } : undefined;
+    const { at, removed, newAt, added } = before;
+    if (old >= at + removed) return { line: old + newAt + added - at - removed, isEdited: false };
+    const line = newAt + old - at;
+    return removed === added && isRenumberedText(slice(base, old, 1), slice(text, line, 1))
+      ? { line, isEdited: true }
+      : undefined;
   };
 }
 
 /** Tells whether a version of a line stands in the result: as somebody has it, or as nobody had it. */
 function seekerOf(layout: Layout): (line: Versions) => boolean {
-  const { texts, keys, known, side, other, base, result, rewrites } = layout;
+  const { texts, keys, known, side, other, base, rewrites } = layout;
   let left = COMPARISONS;
   let fromSide: readonly Change[] | undefined;
   let runs: ReturnType<typeof runsIn> | undefined;
-  let fresh: ReturnType<typeof freshLines> | undefined;
   const stands = (changes: readonly Change[], line: number): boolean =>
     !around(changes, line, line).some(({ at, removed }) => at <= line && line < at + removed);
   return ({ old, own, others }) => {
@@ -113,7 +109,7 @@ function seekerOf(layout: Layout): (line: Versions) => boolean {
     for (const [i, key] of [keys.side[own]!, keys.other[others]!].entries()) {
       if (!known.keys.result.has(key) && runs(tokensOf(all[i]!)) > 0) return true;
     }
-    fresh ??= freshLines();
+    const fresh = freshLines(layout);
     const words = all.map(wordCounts);
     const isIn = (lines: readonly KnownCounts[], share: number): boolean =>
       lines.some((line) =>
@@ -124,21 +120,4 @@ function seekerOf(layout: Layout): (line: Versions) => boolean {
       );
     return isIn(fresh.lines, 0.5) || isIn(fresh.runs, 1);
   };
-
-  /** Lines that nobody had, and such as follow one another: a line may be broken into several. */
-  function freshLines(): { lines: KnownCounts[]; runs: KnownCounts[] } {
-    const lines: KnownCounts[] = [];
-    const runs: KnownCounts[] = [];
-    const isKnown = (key: number): boolean =>
-      [known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key));
-    for (let i = 0; i < result.count; i++) {
-      const first = i;
-      while (i < result.count && !isKnown(keys.result[i]!)) {
-        lines.push(wordCounts(slice(result, i, 1)));
-        i++;
-      }
-      if (i - first > 1) runs.push(wordCounts(slice(result, first, i - first)));
-    }
-    return { lines, runs };
-  }
 }

@@ -4,7 +4,7 @@ import type { ObjectReader, Oid } from "../../git/types.ts";
 import { isRegular } from "../entry.ts";
 import type { TreePaths } from "../tree-paths.ts";
 import { withoutBlanks } from "./prepared.ts";
-import { type Layout, slice } from "./layout.ts";
+import { isFresh, type Layout, slice } from "./layout.ts";
 import { textOf } from "./texts.ts";
 import { countOf, type Counts, type KnownCounts, shared, wordCounts } from "./words.ts";
 
@@ -56,13 +56,12 @@ const copied = new WeakMap<Layout, Copied>();
 function copiedLines(layout: Layout): Copied {
   let found = copied.get(layout);
   if (found !== undefined) return found;
-  const { texts, keys, known, result } = layout;
+  const { texts, keys, result } = layout;
   const written = texts.written?.() ?? new Set();
   const lines: KnownCounts[] = [];
   const counts: Counts = new Map();
   for (let i = 0; i < keys.result.length; i++) {
-    const key = keys.result[i]!;
-    if ([known.keys.base, known.keys.other, known.keys.side].some((set) => set.has(key))) continue;
+    if (!isFresh(layout, i)) continue;
     const line = slice(result, i, 1);
     if (!written.has(bareText(line))) continue;
     const words = wordCounts(line);

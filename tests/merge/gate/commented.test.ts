@@ -48,7 +48,7 @@ describe("a line that the merge commented out is gone", () => {
   });
 });
 
-describe("a comment that isn't of the merge's own making is as good as any line", () => {
+describe("a comment that a side has is a line like any other", () => {
   test("one that a side has", () => {
     const noted = `${base}// verify(token);\n`;
     passes([base, hers, noted], `${hers}// verify(token);\n`);

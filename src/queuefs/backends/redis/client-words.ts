@@ -7,7 +7,7 @@
 export const CLOSED = "the server closed the connection";
 /** Calls that were under way when it did. */
 const LOST = "the connection was lost before the answer";
-const NONE = "there is no connection";
+export const NONE = "there is no connection";
 
 /** True for a call that the client has not sent, or whose senders were each told by a server that it did nothing. */
 export function isUnsent(message: string): boolean {

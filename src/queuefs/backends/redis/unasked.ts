@@ -4,6 +4,7 @@
  */
 import { Buffer } from "node:buffer";
 import { connect } from "node:net";
+import { NONE } from "./client-words.ts";
 
 export interface Place {
   readonly host: string;
@@ -15,7 +16,7 @@ const PATIENCE_MS = 400;
 
 /** True for what a connection ends with when it was closed at its beginning. */
 export function isCutOff({ message }: Error): boolean {
-  return /EPIPE|ECONNRESET|closed|socket hang up|there is no connection/i.test(message);
+  return message === NONE || /EPIPE|ECONNRESET|closed|socket hang up/i.test(message);
 }
 
 /** The first error that one of them answers unasked, without its sign; null where none does. */
