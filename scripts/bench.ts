@@ -24,7 +24,7 @@ let code = 0;
 for (
   const name of wanted.length > 0
     ? wanted
-    : all.filter((one) => !["merge", "merge-parity", "gate-history"].includes(one))
+    : all.filter((one) => !["merge", "merge-parity", "gate-history", "gate-losses"].includes(one))
 ) {
   console.log(`\n== ${name}`);
   const run = spawnSync(
