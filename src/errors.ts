@@ -172,6 +172,11 @@ export const ERROR_KINDS = {
     hint:
       "Look at what the ticket's checks do to the machine; submit again when it is not their doing.",
   },
+  "overtaken": {
+    hint:
+      "Look whether a check of it pushes to the branch, or who pushes past the queue faster than the checks are done; " +
+      "then submit again.",
+  },
   "lease-lost": {
     hint: "Another lander took over; nothing was published by this one.",
     retryable: true,

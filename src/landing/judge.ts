@@ -8,6 +8,7 @@ import { alreadyPublished, buriedPublication } from "./half-state.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { landedBefore } from "./landed-before.ts";
+import { type Overtaken, overtakenTooOften } from "./overtaken.ts";
 import { REASONS, type Verdict } from "./result.ts";
 import type { Queue, Snapshot } from "./snapshot.ts";
 import type { Left, Refusal } from "./workshop.ts";
@@ -25,7 +26,13 @@ export type Judgement =
 export async function judge(
   queue: Queue,
   held: HeldLock,
-  at: { readonly snapshot: Snapshot; readonly landed: Oid | null; readonly ticket: TicketEntry },
+  at: {
+    readonly snapshot: Snapshot;
+    readonly landed: Oid | null;
+    readonly ticket: TicketEntry;
+    /** How often the branch moved while it was checked in this run. */
+    readonly overtaken?: Overtaken | null;
+  },
   options: LanderOptions,
 ): Promise<Judgement> {
   const { workshop, signal } = options;
@@ -75,6 +82,10 @@ export async function judge(
       const refusal = await namingTicket(queue, at, merge, work.signal);
       return given({ kind: "refused", refusal });
     }
+    const tooOften = at.overtaken?.ticket === ticket.oid
+      ? overtakenTooOften(at.overtaken, options.clock.monotonic())
+      : null;
+    if (tooOften !== null) return given({ kind: "failed", error: tooOften });
     const verified = await workshop.verify(
       ticket,
       tip,

@@ -21,6 +21,7 @@ import { judge } from "./judge.ts";
 import type { LanderOptions, Stop } from "./lander-options.ts";
 import type { HeldLock } from "./held-lock.ts";
 import { NO_TIP } from "./messages.ts";
+import { movedMeanwhile, type Overtaken, overtakenOnceMore } from "./overtaken.ts";
 import { halfPassedOver, onRefusal } from "./pass-over.ts";
 import { type Judged, publish, type Published, rollForward } from "./publish.ts";
 import { createRetry, type PushedNot } from "./push.ts";
@@ -51,6 +52,7 @@ export async function landTickets(
   let judged = null as OnTip | null;
   /** The last ticket that the origin refused to have published in this run. */
   let refusedHere = null as { readonly ticket: Oid; readonly error: AgentqError } | null;
+  let overtaken = null as Overtaken | null;
   let landedHere = 0;
   const counting: LanderOptions = {
     ...options,
@@ -109,7 +111,16 @@ export async function landTickets(
         judged?.ticket.oid !== ticket.oid || judged.tip !== snapshot.tip ||
         control.cancelled.includes(number)
       ) {
-        const outcome = await judge(queue, held, { snapshot, landed, ticket }, options);
+        if (judged?.ticket.oid === ticket.oid && judged.tip !== snapshot.tip) {
+          overtaken = overtakenOnceMore(overtaken, ticket.oid, clock.monotonic());
+          options.onProgress?.(`ticket ${number}: ${movedMeanwhile(overtaken)}`);
+        }
+        const outcome = await judge(
+          queue,
+          held,
+          { snapshot, landed, ticket, overtaken },
+          options,
+        );
         if (outcome === "again") continue;
         if (outcome === "lost") return lostLock(held);
         if (outcome.kind === "stop") return outcome.stop;

@@ -142,14 +142,17 @@ function outcomeOf(verdict: Verdict): Told {
   }
 }
 
+const COULD_NOT_RUN = "The checks could not be run";
+const WHAT_FAILED: Partial<Record<AgentqError["code"], string>> = {
+  "push-refused": "It passed, and could not be published",
+  "overtaken": "It was checked again and again, and could not be published",
+};
+
 function failureReport(error: unknown): string {
   if (error instanceof AgentqError) {
-    const what = error.code === "push-refused"
-      ? "It passed, and could not be published"
-      : "The checks could not be run";
-    return `${what}: ${error.message}\n${error.hint}`;
+    return `${WHAT_FAILED[error.code] ?? COULD_NOT_RUN}: ${error.message}\n${error.hint}`;
   }
-  return `The checks could not be run: ${(error as Error)?.message ?? String(error)}`;
+  return `${COULD_NOT_RUN}: ${(error as Error)?.message ?? String(error)}`;
 }
 
 /** The tip of a result, or null where the branch did not exist before. */

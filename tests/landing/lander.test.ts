@@ -60,6 +60,58 @@ describe("a ticket that kills its landers", () => {
   });
 });
 
+describe("a branch that moves each time a ticket is checked", () => {
+  /** Checks of ticket 0 that move the branch, and take `ms` to do it. */
+  async function overtaken(made: Scene, ms: number) {
+    const { fake, world, submit, land } = made;
+    await submit("pushes");
+    await submit("innocent");
+    let moves = 0;
+    const clock = world.clock("check");
+    const results = await land("lander", {
+      step: async () => {
+        if (fake.refs.has(DONE) || moves >= 40) return;
+        await clock.sleep(ms);
+        fake.refs.set(BRANCH, fakeCommit(fake, [fake.refs.get(BRANCH)!], `pushed ${++moves}`));
+      },
+    });
+    return { results, moves };
+  }
+
+  test("is enough after a time: the ticket is refused, the next lands", async () => {
+    const { results, moves } = await overtaken(await scene(), 60_000);
+    assert.deepEqual(reasons(results), ["land failed", "landed"]);
+    assert.match(results[0]!.message.report!, /checked again and again.*the branch moved 16 times/);
+    assert.equal(moves, 16);
+  });
+
+  test("lasts so long at least: a burst of pushes is over by then", async () => {
+    const { results, moves } = await overtaken(await scene(), 1000);
+    assert.deepEqual(reasons(results), ["landed", "landed"]);
+    assert.equal(moves, 40);
+  });
+
+  test("was moved to what has the ticket: there is nothing to refuse", async () => {
+    const made = await scene();
+    const { fake, world, submit, land, base } = made;
+    const candidate = await submit("one");
+    let moves = 0;
+    let before = base;
+    const clock = world.clock("check");
+    const [result] = await land("lander", {
+      step: async () => {
+        await clock.sleep(60_000);
+        before = fake.refs.get(BRANCH)!;
+        const name = `pushed ${++moves}`;
+        fake.refs.set(BRANCH, fakeCommit(fake, moves < 16 ? [before] : [before, candidate], name));
+      },
+    });
+    assert.equal(result!.message.landed, null);
+    assert.equal(result!.message.reason, "nothing to land");
+    assert.equal(moves, 16);
+  });
+});
+
 describe("landing", () => {
   test("tickets land in order, by one push each, and the lock is free afterwards", async () => {
     const { fake, queue, submit, land } = await scene();
