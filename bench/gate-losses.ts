@@ -10,9 +10,14 @@
  *     edit   one that a side edited is as it was
  *     hunk   all that a side put in at a place is gone, with what stood there back
  *     back   lines that a side deleted are back
+ *     side   the file is as one side has it
+ *     hunks  so are all that are in conflict; the rest is as git merges it
  */
 import { spawnSync } from "node:child_process";
 import { Buffer } from "node:buffer";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import process from "node:process";
 import { isAgentqError } from "../src/errors.ts";
 import { openObjectStore } from "../src/git/odb.ts";
@@ -71,12 +76,30 @@ function withBlob(db: Overlay, tree: Oid, path: readonly string[], blob: Oid): O
 
 const linesIn = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 const hasWord = (line: string): boolean => /\w/.test(line);
+const wordsOf = (line: string): string => line.replace(/\W+/g, " ").trim();
 
 interface Loss {
-  readonly kind: "line" | "edit" | "hunk" | "back";
+  readonly kind: "line" | "edit" | "hunk" | "back" | "side" | "hunks";
   readonly parent: 1 | 2;
   readonly text: readonly string[];
   readonly what: string;
+}
+
+/** What git makes of a text with the other side's version of each conflict. */
+function hunksOf(
+  side: readonly string[],
+  base: readonly string[],
+  other: readonly string[],
+): string[] {
+  const dir = mkdtempSync(join(tmpdir(), "gate-losses-"));
+  const files = [side, base, other].map((lines, i) => {
+    writeFileSync(join(dir, `${i}`), lines.join(""), "latin1");
+    return `${i}`;
+  });
+  const argv = ["merge-file", "-p", "--theirs", ...files];
+  const { stdout } = spawnSync("git", argv, { cwd: dir, encoding: "latin1", maxBuffer: 1 << 30 });
+  rmSync(dir, { recursive: true });
+  return linesIn(stdout);
 }
 
 /** All losses that can be made in a text of which nothing is lost. */
@@ -94,9 +117,16 @@ function lossesIn(
   const losses: Loss[] = [];
   for (const parent of [1, 2] as const) {
     const [side, other] = [sides[parent - 1]!, sides[2 - parent]!];
-    const [inBase, inOther] = [new Set(base), new Set(other)];
-    const isOwn = (line: string): boolean =>
-      hasWord(line) && !inBase.has(line) && !inOther.has(line);
+    // Of lines that differ in signs and blanks there is no saying which way is a loss.
+    const known = new Set([...base, ...other].map(wordsOf));
+    const isOwn = (line: string): boolean => hasWord(line) && !known.has(wordsOf(line));
+    const asOther: [Loss["kind"], readonly string[]][] = [["side", other]];
+    if (!clean) asOther.push(["hunks", hunksOf(side, base, other)]);
+    for (const [kind, text] of asOther) {
+      const there = new Set(text);
+      const gone = side.filter((line) => isOwn(line) && places.has(line) && !there.has(line));
+      if (gone.length > 0) losses.push({ kind, parent, text, what: gone.join("").trimEnd() });
+    }
     const texts = [base, side].map((lines) => splitLines(Buffer.from(lines.join(""), "latin1")));
     const { ids, tables } = classifyLines(texts);
     for (const { at, removed, newAt, added } of diffLines(ids[0]!, ids[1]!, tables, "histogram")) {

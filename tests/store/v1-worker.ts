@@ -9,7 +9,13 @@ const paths = (id: string) => fsSafe.resolveJsonDurableQueueEntryPaths(queueDir,
 for (let i = 0; i < total; i++) {
   const { jsonPath } = paths(`theirs-${i}`);
   const entry = { from: "theirs", i, id: `theirs-${i}` };
-  await fsSafe.writeJsonDurableQueueEntry({ filePath: jsonPath, entry, tempPrefix: "theirs" });
+  try {
+    await fsSafe.writeJsonDurableQueueEntry({ filePath: jsonPath, entry, tempPrefix: "theirs" });
+  } catch (error) {
+    // It was published, and taken and finished by the other side before fs-safe looked at it again.
+    const { code, cause } = error as { code?: string; cause?: { code?: string } };
+    if (code !== "path-mismatch" || cause?.code !== "ENOENT") throw error;
+  }
   const id = `${i % 2 === 0 ? "theirs" : "ours"}-${i}`;
   const loaded = await fsSafe.loadJsonDurableQueueEntry({ paths: paths(id), tempPrefix: "theirs" });
   if (loaded === null) continue;
