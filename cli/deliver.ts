@@ -4,6 +4,7 @@ import type { Oid } from "../src/git/types.ts";
 import { numberOf } from "../src/landing/chain.ts";
 import { assertBranchExists } from "../src/landing/new-branch.ts";
 import { readSnapshot, type Snapshot } from "../src/landing/snapshot.ts";
+import { joinKept, sameKept } from "../src/landing/join-kept.ts";
 import { deliver, staysAsItIs, ticketOf } from "../src/landing/resume.ts";
 import { isForQueue, isFromHere, isSame } from "../src/landing/submit-request.ts";
 import type { FlushDocument } from "../src/landing/schemas.ts";
@@ -46,11 +47,13 @@ export async function deliverKept(
     if (record.ticket !== null || !isDue(record) || !isForQueue(record, place)) continue;
     if (record.candidate === except && isFromHere(record, place)) continue;
     try {
-      const ticket = await deliverOne(context, session, submissions, record);
-      if (ticket !== null) {
+      const one = await deliverOne(context, session, submissions, record);
+      if (one !== null) {
         delivered++;
         context.progress.line(
-          `delivered ${record.candidate.slice(0, 12)}, kept on this machine, as ticket ${ticket}`,
+          `delivered ${
+            record.candidate.slice(0, 12)
+          }, kept on this machine, as ticket ${one.ticket}`,
         );
       }
     } catch (error) {
@@ -79,24 +82,31 @@ function isDue({ kept, since }: SubmissionRecord): boolean {
 }
 
 /**
- * Delivers one submission and gives its ticket; null when another process does.
+ * Delivers one submission, with what turns out to be the same one, and tells its ticket and id; null when another process does.
  * @throws `branch-unknown` where the branch that it is for isn't there any more
  */
 export async function deliverOne(
   context: Context,
   session: LandingSession,
   submissions: Submissions,
-  record: SubmissionRecord,
+  wanted: SubmissionRecord,
   warnings: string[] = [],
-): Promise<number | null> {
-  const { repository, close } = cloneOf(context, record);
+): Promise<{ readonly ticket: number; readonly submission: string } | null> {
+  const { repository, close } = cloneOf(context, wanted);
   try {
     const snapshot = await readSnapshot(session.queue, context.signal);
-    if (snapshot.tip === null && !record.createBranch) {
+    const kept = await sameKept(session.queue, wanted, { submissions });
+    const isBegun = kept.some(({ createBranch }) => createBranch);
+    if (snapshot.tip === null && !isBegun) {
       await assertBranchExists(session.queue, snapshot, context.signal).catch((error) => {
-        throw isAgentqError(error, "branch-unknown") ? goneBranch(context, record, error) : error;
+        throw isAgentqError(error, "branch-unknown") ? goneBranch(context, wanted, error) : error;
       });
     }
+    // One that isn't among them has been delivered since it was listed.
+    const record = kept.some(({ submission }) => submission === wanted.submission)
+      ? await joinKept(session.queue, snapshot, kept, { submissions, signal: context.signal })
+      : wanted;
+    if (record === null) return null;
     const ticket = await deliver(
       session.queue,
       snapshot,
@@ -108,7 +118,7 @@ export async function deliverOne(
       context.progress.warn(warning);
       warnings.push(warning);
     }
-    return numberOf(ticket);
+    return { ticket: numberOf(ticket), submission: record.submission };
   } finally {
     close();
   }

@@ -33,13 +33,18 @@ export async function run(
     if (record.ticket !== null) continue;
     const { submission, candidate } = record;
     try {
-      const ticket = await atItsOrigin(
+      const one = await atItsOrigin(
         context,
         record,
         (session) => deliverOne(context, session, submissions!, record, warnings),
       );
-      if (ticket !== null) document.delivered.push({ submission, candidate, ticket });
-      else if (await isHeld(submissions!, record)) {
+      if (one !== null) {
+        // Two records that turned out to be one submission are delivered once.
+        const { delivered } = document;
+        if (!delivered.some((before) => before.submission === one.submission)) {
+          delivered.push({ submission: one.submission, candidate, ticket: one.ticket });
+        }
+      } else if (await isHeld(submissions!, record)) {
         throw await submissions!.takenAway(record) ?? new AgentqError(
           "submission-busy",
           "another process holds it: it is delivering it now, or ended where nobody here can tell",

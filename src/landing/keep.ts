@@ -1,6 +1,6 @@
 /** Submissions that stay on this machine for now. */
 import { patientWithOthers } from "./others-delivery.ts";
-import { asAsked, asksOtherwise } from "./resume.ts";
+import { asAsked, asksOtherwise, withdraw } from "./resume.ts";
 import type { SubmitOptions, Submitted } from "./submit.ts";
 import { isSame, newRecord, type SubmitPlace, type SubmitRequest } from "./submit-request.ts";
 import { isUnderWay, type SubmissionRecord } from "./submissions.ts";
@@ -27,12 +27,19 @@ export async function keep(
     if (queued) return { record: queued, fresh: false };
   }
   const waiting = await submissions.list({ candidate: request.candidate, undelivered: true });
-  for (const record of waiting) {
-    if (!mine(record)) continue;
-    const now = await keepAgain(request, record, options);
-    if (now) return { record: now, fresh: false };
+  // What is asked for last counts where records turn out to be one submission, whatever the clock says by then.
+  const at = Math.max(clock.wall(), ...waiting.map(({ submittedAt }) => submittedAt + 1));
+  const same = waiting.filter(mine);
+  for (const record of same) {
+    const now = await keepAgain(request, record, options, waiting.length > 1 ? at : undefined);
+    if (now === null) continue;
+    // Kept before it was known that they are the same. One that may have been pushed stays, as the queue knows of it.
+    for (const other of same) {
+      if (other !== record && now.ticket === null) await withdraw(null, other, options);
+    }
+    return { record: now, fresh: false };
   }
-  const record = newRecord(request, place, { submitter: me, now: clock.wall() });
+  const record = newRecord(request, place, { submitter: me, now: at });
   await submissions.record(record);
   return { record, fresh: true };
 }
@@ -40,12 +47,13 @@ export async function keep(
 /**
  * Keeps what is recorded already as it is asked for now; null where there is nothing left to keep. It keeps its id:
  * should an attempt have got through unseen, there is no second ticket. One that another process is delivering is
- * waited for: beside it a second record would be a second ticket. @throws `submission-busy`
+ * waited for: beside it a second record would be a second ticket. `at`: when it counts as asked for. @throws `submission-busy`
  */
 async function keepAgain(
   request: SubmitRequest,
   record: SubmissionRecord,
   options: KeepOptions,
+  at?: number,
 ): Promise<SubmissionRecord | null> {
   const { submissions, me, clock, again } = options;
   const { candidate, submission } = record;
@@ -54,8 +62,13 @@ async function keepAgain(
       ? null
       : await submissions.exclusively(record, async (recorded, learn) => {
         if (recorded.ticket !== null) return recorded;
-        if (recorded.kept && !asksOtherwise(recorded, request)) return recorded;
-        const changed = { ...asAsked(recorded, request, { clock, me }), kept: true };
+        if (recorded.kept && at === undefined && !asksOtherwise(recorded, request)) return recorded;
+        const asked = asAsked(recorded, request, { clock, me });
+        const changed = {
+          ...asked,
+          ...(at !== undefined && { submittedAt: Math.floor(at) }),
+          kept: true,
+        };
         await learn.change(changed);
         return changed;
       });

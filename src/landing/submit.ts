@@ -8,6 +8,7 @@ import { isAgentqError } from "../errors.ts";
 import type { ObjectReader, Origin } from "../git/types.ts";
 import { numberOf, type TicketEntry } from "./chain.ts";
 import { enqueue, findSubmission } from "./enqueue.ts";
+import { joinKept } from "./join-kept.ts";
 import { resume, whileRecorded, withdraw } from "./resume.ts";
 import { foundAfterStop } from "./push.ts";
 import { type Queue, readSnapshot, type Snapshot } from "./snapshot.ts";
@@ -59,8 +60,9 @@ export async function submit(
     // What was recorded before and never came through is not to come after this one: this one takes its place.
     const left = (await submissions.list({ candidate: request.candidate, undelivered: true }))
       .filter((record) => mine(record) && !isUnderWay(record));
+    const one = left.length > 1 && await joinKept(queue, snapshot, left, options, request);
     let taken: Submitted | null = null;
-    for (const record of left) {
+    for (const record of one ? [one] : left) {
       if (taken) {
         await withdraw(queue, record, options);
         continue;
@@ -70,7 +72,14 @@ export async function submit(
     }
     if (taken) return { ...taken, fresh: true };
   } else {
-    const earlier = (await submissions.list({ candidate: request.candidate })).filter(mine);
+    const list = async () =>
+      (await submissions.list({ candidate: request.candidate })).filter(mine);
+    let earlier = await list();
+    const kept = earlier.filter(({ ticket }) => ticket === null);
+    if (kept.length > 1) {
+      await joinKept(queue, snapshot, kept, options, request);
+      earlier = await list();
+    }
     // Outstanding ones first, the oldest of them; else the newest whose result nobody asked for yet. What a clone
     // that is gone has left comes after all of this one's own.
     const outstanding = (record: SubmissionRecord) =>

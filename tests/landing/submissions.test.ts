@@ -12,7 +12,7 @@ import { openQueue, readSnapshot } from "../../src/landing/snapshot.ts";
 import { deliver, staysAsItIs } from "../../src/landing/resume.ts";
 import { keep } from "../../src/landing/keep.ts";
 import { submit } from "../../src/landing/submit.ts";
-import { newRecord, type SubmitPlace } from "../../src/landing/submit-request.ts";
+import { newRecord } from "../../src/landing/submit-request.ts";
 import {
   createSubmissions,
   isBeingSent,
@@ -25,35 +25,7 @@ import { ticketNotesDirectory } from "../../src/landing/ticket-notes.ts";
 import { type Json, openStore } from "../../src/store/mod.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { commit, git, makeRepo, tempDir } from "../helpers/git.ts";
-import { createFakeOrigin, fakeCommit } from "./fake-origin.ts";
-
-const place: SubmitPlace = {
-  repository: tempDir(),
-  remote: "origin",
-  url: "fake://origin",
-  namespace: "refs/weave",
-  branch: "main",
-};
-
-async function setting() {
-  const state = tempDir();
-  const fake = createFakeOrigin();
-  const base = fakeCommit(fake, [], "base");
-  fake.refs.set("refs/heads/main", base);
-  const candidate = fakeCommit(fake, [base], "work");
-  const submissions = await createSubmissions(state);
-  const { queue } = await openQueue(fake.as("me"), { namespace: "refs/weave", branch: "main" });
-  const request = { candidate, verifyCmd: null, verifyTimeout: 1.5, title: null, drops: [] };
-  const options = {
-    clock: systemClock,
-    me: "me",
-    objects: fake.reader(),
-    submissions,
-    again: false,
-  };
-  const tickets = async () => (await readSnapshot(queue)).queue?.message.ticket ?? -1;
-  return { state, fake, candidate, submissions, queue, request, options, tickets };
-}
+import { place, setting } from "./submission-setting.ts";
 
 test("the intent is there before the push, the ticket after it, and nothing once it is forgotten", async () => {
   const { fake, queue, request, options, submissions, candidate } = await setting();
