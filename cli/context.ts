@@ -15,6 +15,7 @@ import {
 import { escapeTerminal, safeJson } from "./output/escape.ts";
 import { createProgress, type Progress } from "./output/progress.ts";
 import { writeOut } from "./output/write.ts";
+import { tellingOfWaits } from "./slow-origin.ts";
 import type { Flags } from "./spec.ts";
 import { defaultStateDirectory } from "./state.ts";
 
@@ -108,11 +109,12 @@ export function createContext(
         // A url works without a clone and from nowhere; a name or a relative path doesn't.
         if (repository === null && !/^\/|:/.test(context.remote)) currentDirectory();
         const note = (text: string) => context.progress.warn(text);
-        return await openOrigin(context.remote, { repository, note }).catch((error) => {
+        const opened = await openOrigin(context.remote, { repository, note }).catch((error) => {
           if (repository !== null || !isAgentqError(error, "remote-unknown")) throw error;
           throw repositoryOf.problem() ??
             noRepository("Run inside a clone, name one with --repo DIR, or pass --remote URL.");
         });
+        return tellingOfWaits(opened, (text) => context.progress.line(text));
       })();
       return origin;
     },
