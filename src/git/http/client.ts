@@ -18,7 +18,7 @@ import { abortReason, throwIfAborted } from "../../platform/clock.ts";
 import { bodyOf, decoded, readHead } from "./answer.ts";
 import { send } from "./send.ts";
 import type { Connection } from "./socket.ts";
-import { socketError } from "./socket-error.ts";
+import { perhapsForACertificate, socketError } from "./socket-error.ts";
 
 export interface HttpRequest {
   readonly method: "GET" | "POST";
@@ -145,7 +145,12 @@ export function createHttpClient(options: ClientOptions): HttpClient {
     } catch (error) {
       const stale = served > 0 && !connection.heard() && isCut(error);
       finish(false);
-      if (!stale) throw error;
+      if (!stale) {
+        const isNew = served === 0 && !connection.heard() && request.url.protocol === "https:";
+        throw isNew && isAgentqError(error, "origin-unreachable")
+          ? perhapsForACertificate(error)
+          : error;
+      }
       closed(request.url, held);
       if (!request.repeatable && handedOver) throw error;
       return "stale";

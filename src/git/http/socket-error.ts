@@ -5,6 +5,21 @@ import { whyUnreachable } from "../unreachable.ts";
 
 const CERTIFICATE = /CERT|SIGNATURE|ISSUER|ALTNAME|SSL|TLS|VERIFY/;
 
+const BY_SETTING =
+  "http.sslCert and http.sslKey (or GIT_SSL_CERT and GIT_SSL_KEY) name the client's certificate and its key";
+
+/**
+ * A server that wants a client's certificate says so by TLS 1.3 after the handshake, and closes: what it says can be lost
+ * where the request is on its way already, and the connection is just cut.
+ */
+export function perhapsForACertificate(error: AgentqError): AgentqError {
+  return new AgentqError(error.code, error.message, {
+    cause: error.cause ?? error,
+    hint: `${error.hint} A server that wants a client's certificate may end so too: ${BY_SETTING}.`,
+    ...(error.details && { details: error.details }),
+  });
+}
+
 /** A socket's error as a typed one. `where` names the server without credentials. */
 export function socketError(cause: unknown, where: string, handshaking = false): AgentqError {
   if (cause instanceof AgentqError) return cause;
@@ -15,8 +30,7 @@ export function socketError(cause: unknown, where: string, handshaking = false):
     return new AgentqError("tls-error", `No connection to ${where}: ${refusal}.`, {
       cause,
       details: { errno: code },
-      hint:
-        "http.sslCert and http.sslKey (or GIT_SSL_CERT and GIT_SSL_KEY) name the client's certificate and its key.",
+      hint: `${BY_SETTING}.`,
     });
   }
   if (CERTIFICATE.test(code) || (handshaking && !/^E[A-Z]+$/.test(code))) {

@@ -9,6 +9,7 @@ import { nameOfUser } from "../../platform/users.ts";
 import {
   type Channel,
   type Dial,
+  EXPLAIN_MS,
   keepTail,
   type Service,
   type Version2,
@@ -222,7 +223,7 @@ function execChannel(stream: ExecStream, name: string, command: string): Channel
     readable: stream,
     writable: stream,
     async explain(opened) {
-      const patience = new Promise<void>((resolve) => setTimeout(resolve, 1000).unref?.());
+      const patience = new Promise<void>((resolve) => setTimeout(resolve, EXPLAIN_MS).unref?.());
       await Promise.race([closed, patience]);
       if (exit === null && killedBy === null) {
         return new AgentqError("origin-unreachable", `The connection to ${name} broke.`);

@@ -10,6 +10,7 @@ import type { GitConfig } from "../config.ts";
 import {
   type Channel,
   type Dial,
+  EXPLAIN_MS,
   keepTail,
   type Service,
   type Version2,
@@ -141,7 +142,7 @@ function childChannel(
     readable: stdout,
     writable: stdin,
     async explain(opened) {
-      const timer = setTimeout(() => kill("SIGKILL"), 2 * GRACE_MS);
+      const timer = setTimeout(() => kill("SIGKILL"), EXPLAIN_MS);
       await ended;
       clearTimeout(timer);
       const word = firstWord(program);

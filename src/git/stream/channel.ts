@@ -25,6 +25,9 @@ export interface Channel {
   destroy(): void;
 }
 
+/** How long {@link Channel.explain} waits for what a program that ends has to say, in milliseconds. */
+export const EXPLAIN_MS = 10_000;
+
 /** Opens a connection to one service of one repository. */
 export interface Dial {
   readonly kind: "ssh" | "git";

@@ -108,8 +108,10 @@ for (const version of ["tls1_2", "tls1_3"] as const) {
     const env = { GIT_SSL_CAINFO: at("ca.pem") };
     const refused = (config: Settings, message: RegExp) =>
       assert.rejects(read(url, config, env), (error) => {
-        assert.ok(isAgentqError(error, "tls-error"), String(error));
-        assert.match(error.message, message);
+        // By TLS 1.3 the request is on its way by then: the server's words may be lost in the cut.
+        const isCut = version === "tls1_3" && isAgentqError(error, "origin-unreachable");
+        assert.ok(isCut || isAgentqError(error, "tls-error"), String(error));
+        if (!isCut) assert.match(error.message, message);
         assert.match(error.hint, /http\.sslCert and http\.sslKey/);
         return true;
       });
