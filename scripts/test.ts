@@ -183,32 +183,38 @@ async function main(): Promise<number> {
   const built = await check("compile", "sh", ["./compile.sh"]);
   const folders = testFolders();
   const junit = (name: string) => join(reports, `${name}.xml`);
-  await suite("unit tests under Bun", bun, [
-    "test",
-    "--preload=./tests/helpers/seed.ts",
-    "--timeout=120000",
-    "--reporter=junit",
-    `--reporter-outfile=${junit("bun")}`,
-    ...folders.map((folder) => `./${folder}`),
-  ], junit("bun"));
-  await suite("unit tests under Deno", deno, [
-    "test",
-    "-A",
-    "--preload=tests/helpers/seed.ts",
-    "--no-check",
-    "--quiet",
-    `--junit-path=${junit("deno")}`,
-    ...folders,
-  ], junit("deno"));
-  if (!fast && built) {
-    await suite("end-to-end tests of the binary", bun, [
+  const underBun = () =>
+    suite("unit tests under Bun", bun, [
+      "test",
+      "--preload=./tests/helpers/seed.ts",
+      "--timeout=120000",
+      "--reporter=junit",
+      `--reporter-outfile=${junit("bun")}`,
+      ...folders.map((folder) => `./${folder}`),
+    ], junit("bun"));
+  const underDeno = () =>
+    suite("unit tests under Deno", deno, [
+      "test",
+      "-A",
+      "--preload=tests/helpers/seed.ts",
+      "--no-check",
+      "--quiet",
+      `--junit-path=${junit("deno")}`,
+      ...folders,
+    ], junit("deno"));
+  const ofTheBinary = () =>
+    suite("end-to-end tests of the binary", bun, [
       "test",
       "--timeout=300000",
       "--reporter=junit",
       `--reporter-outfile=${junit("e2e")}`,
       "./tests/e2e/",
     ], junit("e2e"));
-  }
+  // Two at a time: each waits for processes and servers most of the time, and none knows of another.
+  await Promise.all([
+    underBun().then(() => (!fast && built ? ofTheBinary() : undefined)),
+    underDeno(),
+  ]);
   rmSync(reports, { recursive: true, force: true });
   console.log(`\n${passed} passed, ${failed} failed`);
   return failed === 0 ? 0 : 1;
