@@ -8,6 +8,7 @@
  *
  *     line   one that only one side put in, or edited, is taken out
  *     edit   one that a side edited is as it was
+ *     word   one that a side put in lacks a word
  *     hunk   all that a side put in at a place is gone, with what stood there back
  *     back   lines that a side deleted are back
  *     side   the file is as one side has it
@@ -79,7 +80,7 @@ const hasWord = (line: string): boolean => /\w/.test(line);
 const wordsOf = (line: string): string => line.replace(/\W+/g, " ").trim();
 
 interface Loss {
-  readonly kind: "line" | "edit" | "hunk" | "back" | "side" | "hunks";
+  readonly kind: "line" | "edit" | "word" | "hunk" | "back" | "side" | "hunks";
   readonly parent: 1 | 2;
   readonly text: readonly string[];
   readonly what: string;
@@ -138,6 +139,12 @@ function lossesIn(
         const place = onlyPlace(line);
         if (place === undefined || !isOwn(line)) return;
         add("line", result.toSpliced(place, 1), [line]);
+        const all = [...line.matchAll(/\w+\W*/g)];
+        if (removed === 0 && all.length > 3) {
+          const { index, 0: word } = all[below(all.length)]!;
+          const less = line.slice(0, index) + line.slice(index + word.trimEnd().length);
+          add("word", result.toSpliced(place, 1, less), [line, less]);
+        }
         const was = old[i];
         if (removed !== added || was === undefined || places.has(was) || !hasWord(was)) return;
         if (was.trim() !== line.trim()) add("edit", result.toSpliced(place, 1, was), [line]);

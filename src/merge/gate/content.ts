@@ -48,6 +48,10 @@ function findOpaqueLoss(
       ? lost("whole", 0, "has the old commit, which both sides changed")
       : null;
   }
+  const isOld = base.mode !== 0 && result.oid === base.oid;
+  if (isOld && conflicted && ours.oid !== base.oid && theirs.oid !== base.oid) {
+    return lost("whole", 0, "has the old content, which both sides changed");
+  }
   for (const [parent, side, other] of [[2, theirs, ours], [1, ours, theirs]] as const) {
     if (side.mode === 0 || side.oid === base.oid || side.oid === result.oid) continue;
     const alone = other.oid === base.oid || other.oid === side.oid;

@@ -22,6 +22,7 @@ import { isNameImported } from "./imports.ts";
 import { droppedLines, isWrittenAnew } from "./lines.ts";
 import { inNumbers, numberedLines } from "./numbers.ts";
 import { relaidLosses } from "./relaid.ts";
+import { trimmedLines } from "./trimmed.ts";
 import { vanishedLines } from "./vanished.ts";
 import { undoneDeletions, undoneEdits } from "./undone.ts";
 import type { Texts } from "./survival.ts";
@@ -58,6 +59,7 @@ export function* lostHunks(
     else if (!isToldOf(told, one)) told.push(one);
   }
   for (const one of yield* vanishedLines(layout)) if (!isToldOf(told, one)) told.push(one);
+  for (const one of yield* trimmedLines(layout)) if (!isToldOf(told, one)) told.push(one);
   yield;
   for (const one of relaidLosses(layout)) if (!isToldOf(told, one)) told.push(one);
   yield;
@@ -87,6 +89,7 @@ export function* undoneLines(texts: Texts): Steps<LostHunk[]> {
   const more = [
     ...yield* countedLosses(layout),
     ...yield* vanishedLines(layout),
+    ...yield* trimmedLines(layout),
     ...relaidLosses(layout),
     ...doubledLines(layout),
   ];

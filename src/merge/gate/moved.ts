@@ -3,6 +3,8 @@ import type { ObjectReader, Oid } from "../../git/types.ts";
 import { isRegular, NOTHING, sameVersion, type Version } from "../entry.ts";
 import { findLoss } from "./path.ts";
 import type { FileSpec } from "../rename-state.ts";
+import { textOf } from "./texts.ts";
+import { bareLines } from "./written.ts";
 import { RENAME_SCORE, similarity } from "../similarity.ts";
 import type { Difference } from "../tree-paths.ts";
 
@@ -89,17 +91,21 @@ export function standApart(
     return false;
   }
   if (where !== path && isLeftOver(where, path)) return false;
-  const isWhole = (side: Version, standing: Version): boolean =>
-    standing.mode !== 0 && findLoss({ db, elsewhere: () => new Map(), parents: () => [side] }, {
-        path,
-        base: NOTHING,
-        ours: NOTHING,
-        theirs: side,
-        expected: side,
-        result: standing,
-        conflicted: false,
-        markerSize: 7,
-      }) === null;
+  const isWhole = (side: Version, standing: Version): boolean => {
+    // What stands there of the other's is not written anew.
+    const written = () => bareLines(textOf(db, side === ours ? theirs : ours));
+    const context = { db, elsewhere: () => new Map(), parents: () => [side], written };
+    return standing.mode !== 0 && findLoss(context, {
+          path,
+          base: NOTHING,
+          ours: NOTHING,
+          theirs: side,
+          expected: side,
+          result: standing,
+          conflicted: false,
+          markerSize: 7,
+        }) === null;
+  };
   return [[ours, theirs], [theirs, ours]].some(([kept, moved]) => {
     if (!isWhole(kept!, result)) return false;
     const place = find(moved!, differences, (name) => name !== where && !isLeftOver(name, path));

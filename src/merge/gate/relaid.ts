@@ -13,7 +13,6 @@
  * ```
  */
 import { Buffer } from "node:buffer";
-import { aroundHunk } from "./around.ts";
 import { hasWord, type Layout, type LostHunk, SHOWN_LINES, slice } from "./layout.ts";
 import { countKeys, numberOf, timesIn } from "./tally.ts";
 import type { Change } from "../text/diff.ts";
@@ -28,7 +27,11 @@ export function relaidLosses(layout: Layout): LostHunk[] {
   const { texts, base, side, result, ids, known } = layout;
   const relaid = relaidLines(layout);
   if (relaid.size === 0) return [];
-  const mates = matesOf(side, texts.prepared.diff("loose", texts.side, texts.result));
+  const kept = matesOf(side, texts.prepared.diff("loose", texts.side, texts.result));
+  // A line that fell out behind what closes its block stands past lines that were kept.
+  const mates = kept.map((now, line) =>
+    now < 0 && relaid.has(line) ? ids.result.indexOf(ids.base[relaid.get(line)!]!) : now
+  );
   const counts = {
     base: countKeys(ids.base),
     other: countKeys(ids.other),
@@ -48,7 +51,7 @@ export function relaidLosses(layout: Layout): LostHunk[] {
   };
   const back = new Set([...relaid].flatMap(([line, old]) => isBack(line, old) ? [line] : []));
   if (back.size === 0) return [];
-  if (isWhole(layout, relaid)) {
+  if (isWhole(layout, relaid) && !isUnderNew(layout, back)) {
     const isMinor = layout.hunks.some(({ take }) => take === "conflict");
     if (isMinor || back.size === relaid.size) return [];
   }
@@ -77,17 +80,13 @@ export function relaidLosses(layout: Layout): LostHunk[] {
 }
 
 /** Of the hunks that the side has a part in: its lines that it laid out anew, where the other side left them alone. */
-function relaidLines({ texts, base, side, hunks, changes, otherChanges }: Layout): Relaid {
+function relaidLines({ texts, base, side, hunks, changes }: Layout): Relaid {
   const found = new Map<number, number>();
   let mates: Int32Array | undefined;
   let untouched: Int32Array | undefined;
   const others = texts.prepared.diff("exact", texts.base, texts.other);
   for (const hunk of hunks) {
     if (hunk.take !== "theirs" && hunk.take !== "conflict") continue;
-    // Where the other side did more than to put lines in or to lay out lines of its own, how they lie is a question
-    // with two answers.
-    const isAnother = aroundHunk(otherChanges, hunk).some(({ removed }) => removed > 0);
-    if (hunk.take === "conflict" && isAnother) continue;
     mates ??= matesOf(base, changes, side.count);
     for (const line of linesIn(hunk)) {
       const old = mates[line]!;
@@ -145,10 +144,21 @@ function isWhole({ base, ids, known }: Layout, relaid: Relaid): boolean {
   return true;
 }
 
+/** Whether the side put a line in where one of these lies: that is no layout alone, however small the file. */
+function isUnderNew({ hunks, changes, side }: Layout, back: ReadonlySet<number>): boolean {
+  return hunks.some((hunk) =>
+    linesIn(hunk).some((line) => back.has(line)) &&
+    changes.some(({ newAt, added }) =>
+      newAt >= hunk.theirs && newAt + added <= hunk.theirs + hunk.theirsCount &&
+      Array.from({ length: added }, (_, i) => newAt + i).some((line) => hasWord(side, line))
+    )
+  );
+}
+
 /** Whether what the side put in at a hunk stands in the result. */
 function isPutIn({ side, keys, known }: Layout, hunk: Hunk, mates: Int32Array): boolean {
   return linesIn(hunk).every((line) =>
     !hasWord(side, line) || mates[line]! >= 0 ||
-    known.keys.result.has(keys.side[line]!)
+    known.keys.base.has(keys.side[line]!) || known.keys.result.has(keys.side[line]!)
   );
 }

@@ -12,9 +12,10 @@ import { undoneEditsOf } from "./edits.ts";
 import type { Change } from "../text/diff.ts";
 import { hasWord, type Layout, type LostHunk, placeOf, SHOWN_LINES, slice } from "./layout.ts";
 import { inNumbers, numbersOf } from "./numbers.ts";
+import { pairsIn } from "./pairs.ts";
 import { isBackAgain, isEnough, mergedOf, timesIn } from "./tally.ts";
 import { tokensOf } from "./tokens.ts";
-import { countOf, type Counts, shared, wordCounts } from "./words.ts";
+import { countOf, type Counts, shared, wordCounts, wordList } from "./words.ts";
 import type { Steps } from "../steps.ts";
 import type { Hunk } from "../text/hunks.ts";
 
@@ -60,6 +61,7 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
   const place = placeOf(layout, hunk);
   const there = new Set(keys.result.subarray(place.from, place.to));
   let beside: BesideLines | undefined;
+  let pairs: ReadonlyMap<number, number> | undefined;
   /** Whether lines beside them say what the side put into lines. */
   const isSaid = (at: number, removed: number, newAt: number, added: number): boolean => {
     const [old, own] = [slice(base, at, removed), slice(side, newAt, added)];
@@ -72,15 +74,27 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
     for (let i = at; i < at + removed; i++) {
       if (hasWord(base, i) && !there.has(keys.base[i]!)) return [];
     }
-    const lost: number[] = [];
+    let lost: number[] = [];
+    let isPartly = false;
     for (let i = newAt; i < newAt + added; i++) {
       if (!hasWord(side, i)) continue;
       // An equal line of the base's tells nothing by itself; and a comma more, as its other lines have it, is layout.
       if (known.keys.base.has(keys.side[i]!) && isSaidBefore(layout, at, removed, i)) continue;
-      if (isEnough(layout, keys.side[i]!)) return [];
-      lost.push(i);
+      if (isEnough(layout, keys.side[i]!)) isPartly = true;
+      else lost.push(i);
     }
-    if (lost.length === 0 || isSaid(at, removed, newAt, added)) return [];
+    if (isPartly) {
+      // What it put in beside an edited line is there: of that line alone it is known that it is the old one.
+      pairs ??= new Map(
+        [...pairsIn(base, side, layout.changes, hunk)].map(([old, own]) => [own, old]),
+      );
+      lost = lost.filter((own) => {
+        const old = pairs!.get(own);
+        return old !== undefined && isBackAgain(layout, keys.base[old]!) &&
+          isOfSigns(layout, old, own);
+      });
+    }
+    if (lost.length === 0 || !isPartly && isSaid(at, removed, newAt, added)) return [];
     return [{
       first: lost[0]! + 1,
       last: lost[lost.length - 1]! + 1,
@@ -91,6 +105,13 @@ function undoneLines(layout: Layout, hunk: Hunk): LostHunk[] {
   });
 }
 
+/** Whether an edit changed signs alone, more than brackets and commas: no word of it can stand anywhere. */
+function isOfSigns({ base, side }: Layout, old: number, own: number): boolean {
+  const texts = [slice(base, old, 1), slice(side, own, 1)] as const;
+  const [before, after] = texts.map((text) => wordList(text).join(" "));
+  return before === after && !isSameTokens(...texts);
+}
+
 /** Whether a line of the side's says what one of the base's lines there says, in other brackets and commas. */
 function isSaidBefore(
   { base, side }: Layout,
@@ -98,12 +119,13 @@ function isSaidBefore(
   removed: number,
   line: number,
 ): boolean {
-  const own = tokensOf(slice(side, line, 1)).join(" ");
-  for (let i = at; i < at + removed; i++) {
-    if (tokensOf(slice(base, i, 1)).join(" ") === own) return true;
-  }
+  const own = slice(side, line, 1);
+  for (let i = at; i < at + removed; i++) if (isSameTokens(slice(base, i, 1), own)) return true;
   return false;
 }
+
+const isSameTokens = (one: Uint8Array, other: Uint8Array): boolean =>
+  tokensOf(one).join(" ") === tokensOf(other).join(" ");
 
 /**
  * Lines of a conflict that the side deleted, that the other side left alone, and that are back. To delete lines or

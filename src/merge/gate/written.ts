@@ -16,6 +16,13 @@ const BYTES = 400_000;
 export const bareText = (line: Uint8Array): string =>
   Buffer.from(withoutBlanks(line)).toString("latin1").replace(/\n$/, "");
 
+/** The lines of a text as they are compared, if it isn't too long; of what is none, none. */
+export function bareLines(text: Uint8Array | null): Set<string> {
+  if (text === null || text.length > BYTES) return new Set();
+  const bare = Buffer.from(withoutBlanks(text)).toString("latin1");
+  return new Set(bare.split("\n").filter((line) => line.length > 3));
+}
+
 /** Read when they are asked for, once. */
 export function writtenLines(
   db: ObjectReader,
@@ -33,10 +40,7 @@ export function writtenLines(
         for (const version of [left, right]) {
           if (!isRegular(version.mode) || seen.has(version.oid) || seen.size >= FILES) continue;
           seen.add(version.oid);
-          const text = textOf(db, version);
-          if (text === null || text.length > BYTES) continue;
-          const bare = Buffer.from(withoutBlanks(text)).toString("latin1");
-          for (const line of bare.split("\n")) if (line.length > 3) lines.add(line);
+          for (const line of bareLines(textOf(db, version))) lines.add(line);
         }
       }
     }

@@ -149,6 +149,26 @@ describe("two files that were added under one name", () => {
     }
   });
 
+  test("are refused when one stands twice, however alike they are", () => {
+    const long = (id: string, what: string, of: string): string =>
+      `"""${what}"""\nfrom alembic import op\nimport sqlalchemy as sa\n\nrevision = "${id}"\n` +
+      `down_revision = "aaa"\n\n\ndef upgrade():\n    op.add_column("orders", sa.Column("${what}"))\n` +
+      `    ${of}\n\n\ndef downgrade():\n    op.drop_column("orders", "${what}")\n`;
+    const [one, two] = [
+      long("bbb", "paid", "op.execute('update orders set paid = total <= 0')"),
+      long("ccc", "note", 'op.create_index("ix_note", "orders", ["note"])'),
+    ];
+    const settled = (first: string, second: string): string =>
+      merged({ o: "o\n" }, { "m/2.py": one }, { "m/2.py": two }, {
+        "m/2.py": first,
+        "m/3.py": second.replace("aaa", "bbb"),
+      });
+    for (const [kept, moved] of [[one, two], [two, one]] as const) {
+      passes(settled(kept, moved));
+      refuses(settled(kept, kept), ["m/2.py"]);
+    }
+  });
+
   test("pass when both got another name", () => {
     const gone = (files: Record<string, string>) => (dir: string) => {
       git(dir, "rm", "-qf", "m/0005.py");

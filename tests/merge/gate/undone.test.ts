@@ -1,7 +1,7 @@
 /** Conflicts of neighbouring lines (or numbers) that one side each edited. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { judge, within } from "../settled.ts";
+import { judge, passes, refused, type Texts, within } from "../settled.ts";
 
 /** What stood there, what each side made of it, and what both together give. */
 const EDITS: Record<string, readonly [string, string, string, string]> = {
@@ -77,4 +77,29 @@ describe("in a conflict, what one side each edited", () => {
     const result = "out(html(name))\nout(escape(title))\n";
     assert.deepEqual(judge([base, hers, his, result]), { ok: true });
   });
+});
+
+describe("a line that one side edited in signs alone, beside one that it put in or took out", () => {
+  const KINDS: Readonly<Record<string, readonly [string, string, string]>> = {
+    "a condition": [
+      "  if (u.admin) return true;",
+      "  if (!u.admin) return true;",
+      "  if (u.banned) return false;",
+    ],
+    "a type": ["  me: User", "  me: User!", "  count: Int"],
+    "a comparison": ["if a < b:", "if a <= b:", "    mark(c)"],
+    "a range": ['  "one": "^1.0.0",', '  "one": "1.0.0",', '  "two": "2.0.0",'],
+  };
+  for (const [name, [old, now, more]] of Object.entries(KINDS)) {
+    const text = (...all: string[]): string => `begin\n${all.join("\n")}\nend\n`;
+    const [next, his] = ["  return u.id === d.owner;", "  return u.id === d.owner || d.shared;"];
+    test(`may not be as it was: ${name}`, () => {
+      for (const around of [(one: string) => one, within]) {
+        const of = (...all: string[]): string => around(text(...all));
+        const texts: Texts = [of(old, next), of(now, more, next), of(old, his)];
+        refused(texts, of(old, more, his), /lacks what that side changed in line/);
+        passes(texts, of(now, more, his));
+      }
+    });
+  }
 });

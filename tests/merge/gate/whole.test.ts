@@ -66,6 +66,7 @@ describe("a binary", () => {
 
   test("that both changed is settled by a third, not by one of the two", () => {
     refuses(merged(IMAGE, image("ada"), image("ben"), image("ben")), /other side's content whole/);
+    refuses(merged(IMAGE, image("ada"), image("ben"), IMAGE), /old content, which both sides/);
     passes(merged(IMAGE, image("ada"), image("ben"), image("ada and ben")));
   });
 });
