@@ -40,7 +40,7 @@ export async function deliverKept(
   except?: Oid,
 ): Promise<Delivery> {
   const failed: FlushDocument["kept"] = [];
-  let delivered = 0;
+  const delivered = new Set<string>();
   const { queue } = session;
   const place = placeOfQueue(context, queue);
   for (const record of await submissions.list({ undelivered: true })) {
@@ -48,8 +48,9 @@ export async function deliverKept(
     if (record.candidate === except && isFromHere(record, place)) continue;
     try {
       const one = await deliverOne(context, session, submissions, record);
-      if (one !== null) {
-        delivered++;
+      // Two records that turned out to be one submission are delivered once.
+      if (one !== null && !delivered.has(one.submission)) {
+        delivered.add(one.submission);
         context.progress.line(
           `delivered ${
             record.candidate.slice(0, 12)
@@ -70,7 +71,7 @@ export async function deliverKept(
   }
   warnOfDamaged(context, submissions);
   // The queue has moved by what was delivered.
-  const snapshot = delivered > 0
+  const snapshot = delivered.size > 0
     ? await readSnapshot(session.queue, context.signal)
     : session.snapshot;
   return { snapshot, failed };

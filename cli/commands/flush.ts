@@ -12,7 +12,7 @@ import {
   type Submissions,
   submissionsDirectory,
 } from "../../src/landing/submissions.ts";
-import { isSameOrigin } from "../../src/landing/submit-request.ts";
+import { isFromHere, isSameOrigin } from "../../src/landing/submit-request.ts";
 import type { Context } from "../context.ts";
 import { cloneOf, dropCommand } from "../clone-of-record.ts";
 import { deliverOne } from "../deliver.ts";
@@ -96,8 +96,30 @@ async function drop(context: Context, id: string): Promise<number> {
     kept: [],
     dropped: [id],
   };
+  const warnings = await keptStill(context, submissions!, record);
+  if (warnings.length > 0) document.warnings = warnings;
   context.print(document, () => `dropped ${record.candidate.slice(0, 12)}`);
   return 0;
+}
+
+/** Other records of the commit that may be the same submission: for the origin's HEAD, and for a branch by its name. */
+async function keptStill(
+  context: Context,
+  submissions: Submissions,
+  { candidate, branch, ...place }: SubmissionRecord,
+): Promise<string[]> {
+  const others = (await submissions.list({ candidate, undelivered: true })).filter((one) =>
+    one.candidate === candidate && one.ticket === null && one.namespace === place.namespace &&
+    (one.branch === null || branch === null || one.branch === branch) &&
+    isSameOrigin(one.url, place.url) && isFromHere(one, place)
+  );
+  const warnings = others.map((one) =>
+    `${candidate.slice(0, 12)} is kept still, for ${
+      one.branch === null ? "the origin's HEAD" : one.branch
+    }: ${dropCommand(context, one)} takes that back too`
+  );
+  for (const warning of warnings) context.progress.warn(warning);
+  return warnings;
 }
 
 /** What can't be read, or is no submission's record, leaves the queue with all its bytes. */

@@ -72,7 +72,7 @@ function hasPayloads(stateDirectory: string, root: string): boolean {
     return readdirSync(join(root, ".fs-safe-queue-v2", "objects")).length > 0;
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") {
+    if (code === "ENOENT") {
       return existsSync(join(root, ".fs-safe-queue-v2", "state.json"));
     }
     throw new AgentqError(

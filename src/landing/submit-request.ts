@@ -150,17 +150,24 @@ function isOfThisHost(url: string): boolean {
   }
 }
 
-/** One directory has many names: a path, a link to it, `file://`. Of other urls each is an origin of its own. */
+/**
+ * One directory has many names: a path, a link to it, `file://`. Of other urls each is an origin of its own, but for what
+ * no web server tells apart: a slash at the end, the host's case, the usual port.
+ */
 export function isSameOrigin(a: string, b: string): boolean {
   if (a === b) return true;
   const place = placeOfUrl(a);
   return place !== null && place === placeOfUrl(b);
 }
 
-/** The directory that a url names, without links; null for what is none. */
+/** The directory that a url names, without links, or the url as a web server takes it; null for what is neither. */
 function placeOfUrl(url: string): string | null {
   try {
     const location = parseRemoteUrl(url, "/");
+    if (location.kind === "http") {
+      const { protocol, host, pathname, search } = location.url;
+      return `${protocol}//${host}${pathname.replace(/\/+$/, "")}${search}`;
+    }
     if (location.kind !== "file") return null;
     // `repository` is `repository.git` where only that is there.
     const { path } = location;

@@ -1,6 +1,6 @@
 /** Records of kept submissions that are torn, changed by hand or out of reach, and kept commits that are gone. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { git } from "../helpers/git.ts";
 import { agentCommit, makeAgent, run, runJson } from "./harness/agent.ts";
@@ -62,6 +62,15 @@ for (const [name, damage] of Object.entries(DAMAGES)) {
     assert.equal((await runJson(agent, ["submit"])).outcome, "landed");
   });
 }
+
+scenario("a file in place of the submissions is told, and isn't taken for none", async () => {
+  const { agent } = await keeping();
+  const at = join(agent.state, "submissions");
+  rmSync(at, { recursive: true });
+  writeFileSync(at, "");
+  assert.match((await runJson(agent, ["status"])).warnings[0], /submissions can't be read/);
+  assert.equal((await runJson(agent, ["flush"], 2)).error.code, "state-unavailable");
+});
 
 scenario("a store of submissions that can't be read is told in status --json", async () => {
   const { agent } = await keeping();

@@ -52,3 +52,21 @@ for (const [first, second] of [[plain, named], [named, plain]] as const) {
     assert.notEqual(git(origin.dir, "rev-parse", "main"), candidate);
   });
 }
+
+scenario("one of the two is taken back: the other is named, with what takes it back", async () => {
+  const { agent } = await keptTwice([], named);
+  const kept = (await runJson(agent, ["status"])).submissions as { submission: string }[];
+  const [first, second] = kept.map(({ submission }) => submission) as [string, string];
+  const { dropped, warnings } = await runJson(agent, ["flush", "--drop", second]);
+  assert.deepEqual(dropped, [second]);
+  assert.match(warnings[0], new RegExp(`is kept still.*agentq flush --drop ${first}`));
+  const last = await runJson(agent, ["flush", "--drop", first]);
+  assert.deepEqual([last.dropped, last.warnings], [[first], undefined]);
+  assert.deepEqual((await runJson(agent, ["flush"])).delivered, []);
+});
+
+scenario("the two are told as one delivery", async () => {
+  const { agent } = await keptTwice([], named);
+  const { stderr } = await run(agent, ["land"]);
+  assert.equal(stderr.match(/kept on this machine, as ticket 0/g)?.length, 1, stderr);
+});
