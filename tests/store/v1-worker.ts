@@ -14,7 +14,7 @@ for (let i = 0; i < total; i++) {
   } catch (error) {
     // It was published, and taken and finished by the other side before fs-safe looked at it again.
     const { code, cause } = error as { code?: string; cause?: { code?: string } };
-    if (code !== "path-mismatch" || cause?.code !== "ENOENT") throw error;
+    if (code !== "ENOENT" && cause?.code !== "ENOENT" && code !== "path-mismatch") throw error;
   }
   const id = `${i % 2 === 0 ? "theirs" : "ours"}-${i}`;
   const loaded = await fsSafe.loadJsonDurableQueueEntry({ paths: paths(id), tempPrefix: "theirs" });
