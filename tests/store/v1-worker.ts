@@ -14,7 +14,10 @@ for (let i = 0; i < total; i++) {
   } catch (error) {
     // It was published, and taken and finished by the other side before fs-safe looked at it again.
     const { code, cause } = error as { code?: string; cause?: { code?: string } };
-    if (code !== "ENOENT" && cause?.code !== "ENOENT" && code !== "path-mismatch") throw error;
+    if (
+      code !== "ENOENT" && cause?.code !== "ENOENT" && code !== "path-mismatch" &&
+      code !== "hardlink"
+    ) throw error;
   }
   const id = `${i % 2 === 0 ? "theirs" : "ours"}-${i}`;
   const loaded = await fsSafe.loadJsonDurableQueueEntry({ paths: paths(id), tempPrefix: "theirs" });
@@ -24,6 +27,6 @@ for (let i = 0; i < total; i++) {
     console.log(id);
   } catch (error) {
     // The other side was faster with this one, and a newer one is pending.
-    if ((error as { code?: string }).code !== "path-mismatch") throw error;
+    if ((error as { code?: string }).code !== "path-mismatch" && code !== "hardlink") throw error;
   }
 }
