@@ -27,6 +27,6 @@ for (let i = 0; i < total; i++) {
     console.log(id);
   } catch (error) {
     // The other side was faster with this one, and a newer one is pending.
-    if ((error as { code?: string }).code !== "path-mismatch" && code !== "hardlink") throw error;
+    if ((error as { code?: string }).code !== "path-mismatch") throw error;
   }
 }
